@@ -352,7 +352,10 @@ class Door:
         )
 
     def ping(self, name: str) -> bytes:
-        return self.call(self.shown(name), "ping", encode(Ping()))
+        """Asked as nodes ask, which hear the call to its end."""
+        ask = self.channel(name).unary_unary(f"/{HOLDER_SERVICE}/ping")
+        answer: bytes = ask(encode(Ping()), timeout=HANGS)
+        return answer
 
     def put(self, name: str, body: bytes, **changes: Any) -> Taken:
         gift = Gift(**{"round": 1, "model": self.name, "offset": 0, **changes})
@@ -461,6 +464,19 @@ def test_a_question_is_answered_to_whom_it_may_and_says_nothing(
         )
     revoke(station.folder, "client-00")
     assert refused(lambda: station.ping("client-00")) == grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_who_is_revoked_and_asks_nothing_keeps_nobody_out(station: Door) -> None:
+    """It is told that it may not speak before it has sent a question."""
+    revoke(station.folder, "client-01")
+    over, call = threading.Event(), station.channel("client-01").stream_stream(f"/{HOLDER_SERVICE}/ping")
+    try:
+        for _ in range(8):
+            silent = call(iter(lambda: over.wait(HANGS) and None, None), timeout=HANGS)
+            assert refused(lambda: next(silent)) == grpc.StatusCode.PERMISSION_DENIED  # noqa: B023
+    finally:
+        over.set()
+    assert len(station.lines) == 1, "told once"
 
 
 def test_who_asks_without_end_is_not_answered_for_a_while_and_others_are(

@@ -533,14 +533,11 @@ def test_whoever_says_nothing_is_hung_up_on(
     monkeypatch.setattr(transfers, "CALL", 0.05)
     over = threading.Event()
     if where == "server":
-        channel, service = server.channel(server.shown("client-00")), SITE_SERVICE
+        channel, service, more = server.channel(server.shown("client-00")), SITE_SERVICE, "attend"
     else:
-        channel, service = (
-            peer.channel("peer-01"),
-            HOLDER_SERVICE,
-        )
+        channel, service, more = peer.channel("peer-01"), HOLDER_SERVICE, "ping"
     try:
-        for method in ("fetch", "put"):
+        for method in ("fetch", "put", more):
             call = channel.stream_stream(f"/{service}/{method}")(
                 iter(lambda: over.wait(HANGS) and None, None), timeout=HANGS
             )

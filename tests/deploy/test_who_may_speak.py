@@ -27,7 +27,7 @@ from fedroam.deploy.site import identity
 from fedroam.deploy.site.file import AUTHORITY, FILE, KEY, NODES, Limits, SiteNode, read_site
 from fedroam.deploy.site.founding import found_site
 from fedroam.deploy.site.identity import Credentials, credentials, enrol, make_authority, renew, revoke
-from fedroam.deploy.transfers import CALLS, Talk
+from fedroam.deploy.transfers import ATTENDED, CALLS, Talk
 from fedroam.errors import InputError
 from support.messages import one_answer
 from support.tiny import tiny
@@ -499,6 +499,30 @@ def test_who_makes_many_calls_keeps_nobody_from_making_theirs(server: Server) ->
         return True
 
     eventually(again, "calls that ended make room for others")
+
+
+def test_who_attends_and_says_nothing_keeps_nobody_out(server: Server) -> None:
+    """Before it has sent a request: who may not speak is told so, and who may gets two such calls."""
+    own, over = server.channel(server.shown("client-00")), threading.Event()
+    revoke(server.folder, "client-01")
+    revoked = server.channel(server.shown("client-01"))
+
+    def silent(channel: Any) -> Any:
+        call = channel.stream_stream(f"/{SITE_SERVICE}/attend")
+        return call(iter(lambda: over.wait(HANGS) and None, None), timeout=HANGS)
+
+    try:
+        for call in [silent(revoked) for _ in range(8)]:
+            assert refused(lambda: next(call)) == grpc.StatusCode.PERMISSION_DENIED  # noqa: B023
+        calls = [silent(own) for _ in range(ATTENDED + 1)]
+        eventually(lambda: not all(call.is_active() for call in calls), "one is too many")
+        (last,) = (call for call in calls if not call.is_active())
+        assert last.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        server.call(own, "put", encode(Put(order="x")))
+    finally:
+        over.set()
+    assert server.lines[0].endswith("the certificate of client-01 is revoked")
+    assert server.lines[1] == f"refused: client-00 has {ATTENDED} calls to attend open and makes more"
 
 
 # --- files --------------------------------------------------------------------------------------------------------

@@ -10,11 +10,12 @@ to carry than it can in that time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Self
@@ -33,6 +34,7 @@ except ImportError:
 
 CALL = 30.0  # seconds that a single message may take
 CALLS = 8  # open calls of a caller: it makes one, and one more for each that broke without a word
+ATTENDED = 2  # calls by which a node attends: the later one takes the place of the earlier one
 AHEAD = 2.0  # seconds of a link for which there is something under way
 FIRST = 32_768  # bytes of a piece at most before anything is known of the link
 SMALLEST = 4096  # bytes of a piece at least, so that headers stay few
@@ -189,7 +191,7 @@ class Door:
 
     def __init__(self, callers: Callers, tell: Callable[[str], None]) -> None:
         self.callers, self.told = callers, Told(tell)
-        self._open = Counter[int]()  # calls of each caller
+        self._open = Counter[tuple[int, str]]()  # of each caller, by kind
 
     async def known(self, context: Any) -> SiteNode:
         """The node that calls. Anybody else's call ends here."""
@@ -210,35 +212,44 @@ class Door:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             raise AssertionError from None  # `abort` has raised
 
-    async def answer(self, context: Any, replies: Callable[[bytes, Any], AsyncIterator[bytes]]) -> None:
+    async def answer(
+        self,
+        context: Any,
+        replies: Callable[[bytes, Any], AsyncGenerator[bytes]],
+        kind: str = "calls",
+        most: int = CALLS,
+    ) -> None:
         """Answer what comes on a call, one request after the other, until its caller has no more.
 
         replies: the answers to a request, given the context of the call. No request is read before the one before it is
         answered, and no answer made before the one before it is under way. Who neither sends nor takes anything for as
-        long as a message may take is hung up on, and who has `CALLS` calls open gets no more: however many one caller
-        makes, on however many connections, there are calls left for all others.
+        long as a message may take is hung up on, and who has so many calls of a kind open (`most`) gets no more:
+        however many one caller makes, on however many connections, there are calls left for all others. Calls with a
+        single request come here, too: gRPC itself would wait for that, of whomever and for ever, before it asks us.
         """
         caller = await self.known(context)
-        if self._open[caller.number] >= CALLS:
-            self.told.once(f"refused: {caller.name} has {CALLS} calls open and makes more")
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{CALLS} calls are open already")
-        self._open[caller.number] += 1
+        own = caller.number, kind
+        if self._open[own] >= most:
+            self.told.once(f"refused: {caller.name} has {most} {kind} open and makes more")
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{most} {kind} are open already")
+        self._open[own] += 1
         try:
             await _answered(context, replies)
         finally:
-            self._open[caller.number] -= 1
+            self._open[own] -= 1
 
 
-async def _answered(context: Any, replies: Callable[[bytes, Any], AsyncIterator[bytes]]) -> None:
+async def _answered(context: Any, replies: Callable[[bytes, Any], AsyncGenerator[bytes]]) -> None:
     try:
         while True:
             async with asyncio.timeout(CALL):
                 request = await context.read()
             if request is grpc.aio.EOF:
                 return
-            async for reply in replies(request, context):
-                async with asyncio.timeout(CALL):
-                    await context.write(reply)
+            async with contextlib.aclosing(replies(request, context)) as own:
+                async for reply in own:
+                    async with asyncio.timeout(CALL):
+                        await context.write(reply)
     except TimeoutError:
         await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"nothing was sent or taken for {CALL:g} s")
     except (
@@ -253,7 +264,7 @@ async def given(
     most: Callable[[], int],
     piece: Callable[[int, int], Awaitable[bytes | memoryview]],
     hold: Callable[[int], float],
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """The answers to a wish for so many bytes (`size`) from one on: pieces, at least one, which may be empty.
 
     most: bytes of the next piece at most. piece: so many bytes at most (second) from one on (first), or it ends the

@@ -6,7 +6,7 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +31,7 @@ import numpy as np
 
 EVERYWHERE = "[::]:0"
 PAUSE = 0.1  # seconds between two tries to reach others
+QUESTIONS = 16  # open ones of a node, which may ask at each address at which a door was found
 PINGS, REFILL = 200, 100  # that a node may send at once, and in a second
 AT_ONCE = 8  # other nodes with which a node has transfers at a time
 ANEW = 10  # times that a model is brought anew from an earlier byte, after which it is given up
@@ -76,7 +77,7 @@ class Listener:
         methods = {
             "fetch": grpc.stream_stream_rpc_method_handler(self._fetch),
             "put": grpc.stream_stream_rpc_method_handler(self._put),
-            "ping": grpc.unary_unary_rpc_method_handler(self._ping),
+            "ping": grpc.stream_stream_rpc_method_handler(self._ping),
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(HOLDER_SERVICE, methods),))
         try:
@@ -101,7 +102,10 @@ class Listener:
     async def _put(self, requests: Any, context: Any) -> None:
         await self._asked.answer(context, self._take)
 
-    async def _give(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+    async def _ping(self, requests: Any, context: Any) -> None:
+        await self._asked.answer(context, self._here, "questions", QUESTIONS)
+
+    async def _give(self, request: bytes, context: Any) -> AsyncGenerator[bytes]:
         """The answers to a wish."""
         node, wish, _ = await self._asked.read(request, Wish, context)
         number, pace = node.number, self._holding.pace
@@ -122,7 +126,7 @@ class Listener:
         async for each in given(wish.offset, wish.size, lambda: pace.piece(number, self._chunk), piece, hold):
             yield each
 
-    async def _take(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+    async def _take(self, request: bytes, context: Any) -> AsyncGenerator[bytes]:
         """The answer to a piece of a model."""
         node, gift, piece = await self._asked.read(request, Gift, context)
         what = node.number, gift.round, gift.model, gift.offset, bytes(piece)
@@ -133,13 +137,14 @@ class Listener:
             raise AssertionError
         yield encode(Taken(received=taken[0], over=taken[1]))
 
-    async def _ping(self, request: bytes, context: Any) -> bytes:
+    async def _here(self, request: bytes, context: Any) -> AsyncGenerator[bytes]:
+        """The answer to whether anybody is there."""
         node, _, _ = await self._asked.read(request, Ping, context)
         if not self._may_ping(node.number, time.monotonic()):
             self._asked.told.once(f"refused: {node.name} asks more than {REFILL} times a second")
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many questions")
             raise AssertionError
-        return encode(Header())
+        yield encode(Header())
 
     def _may_ping(self, number: int, now: float) -> bool:
         left, since = self._pinged.get(number, (float(PINGS), now))

@@ -14,7 +14,7 @@ import secrets
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, field
 from functools import partial
@@ -49,7 +49,7 @@ from fedroam.deploy.pacing import Pace
 from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.site.file import Site, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
-from fedroam.deploy.transfers import Door, given, joined
+from fedroam.deploy.transfers import ATTENDED, Door, given, joined
 from fedroam.errors import FedroamError, MissingExtraError, one_line
 
 try:
@@ -266,7 +266,7 @@ class Hub:
     async def _start(self, address: str) -> int:
         own = self._credentials
         methods = {
-            "attend": grpc.unary_stream_rpc_method_handler(self._attend),
+            "attend": grpc.stream_stream_rpc_method_handler(self._attend),
             "fetch": grpc.stream_stream_rpc_method_handler(self._fetch),
             "put": grpc.stream_stream_rpc_method_handler(self._put),
         }
@@ -391,7 +391,11 @@ class Hub:
 
     # --- the calls of nodes -----------------------------------------------------------------------------------
 
-    async def _attend(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+    async def _attend(self, requests: Any, context: Any) -> None:
+        await self._door.answer(context, self._push, "calls to attend", ATTENDED)
+
+    async def _push(self, request: bytes, context: Any) -> AsyncGenerator[bytes]:
+        """What a node that attends is told."""
         node, hello, _ = await self._door.read(request, Hello, context)
         wanted = self.hellos[node.number]
         told, ours = hello.model_dump(), wanted.model_dump()
@@ -436,7 +440,7 @@ class Hub:
     async def _put(self, requests: Any, context: Any) -> None:
         await self._door.answer(context, self._take)
 
-    async def _give(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+    async def _give(self, request: bytes, context: Any) -> AsyncGenerator[bytes]:
         """The answers to a wish."""
         node, wish, _ = await self._door.read(request, Fetch, context)
         asked = await self._order(node, wish.order, context)
@@ -462,7 +466,7 @@ class Hub:
         async for each in given(wish.offset, wish.size, most, piece, hold):
             yield each
 
-    async def _take(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+    async def _take(self, request: bytes, context: Any) -> AsyncGenerator[bytes]:
         """The answer to a piece of an answer."""
         yield encode(await self._taken(*await self._door.read(request, Put, context)))
 
