@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,13 @@ import pytest
 
 from fedroam.analysis import variants
 from fedroam.deploy.messages import Order
-from fedroam.deploy.node.process import Node
+from fedroam.deploy.node import process
+from fedroam.deploy.node.process import Node, node_of
 from fedroam.deploy.server import hub
 from fedroam.deploy.server.hub import Hub
 from fedroam.deploy.server.serving import serve
+from fedroam.deploy.site.file import FILE, read_site
+from fedroam.deploy.site.identity import credentials
 from fedroam.errors import FedroamError
 from fedroam.federation import access_point
 from fedroam.interrupts import Interrupted
@@ -302,6 +307,39 @@ def test_a_run_that_a_simulation_finishes_says_so(tmp_path: Path) -> None:
     same_runs(mixed, simulated)
     found = variants([mixed, simulated])
     assert [group.label for group in found] == ["network to round 2, then simulation", "simulation"]
+
+
+def test_a_node_that_nobody_asks_for_long_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection breaks for a moment, long after the last thing that it was asked."""
+    later = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later[0])
+    monkeypatch.setattr(process, "time", clock)
+    experiment = tiny(**EVERY, federation="fedavg", clients=2)
+    site = LocalSite.new(tmp_path / "site", experiment, away=0.0)
+    own = read_site(site.folder / FILE)
+    first = node_of(site.folder, "client-00", site.lines.append)
+    first.close()
+    there = Hub(
+        site.folder,
+        credentials(site.folder, own, "server"),
+        dict.fromkeys((0, 1), first.hello),
+        site.lines.append,
+    )
+    gate = Gate(there.start("127.0.0.1:0"))
+    site.at(gate.port)
+    try:
+        with living(site):
+            site.start(0)
+            eventually(lambda: 0 not in there.missing(), "it is there")
+            later[0] = 2 * own.limits.retry
+            gate.shut()
+            eventually(lambda: 0 in there.missing(), "it is gone")
+            gate.open()
+            eventually(lambda: 0 not in there.missing() or site.ended, "it is back, or has given up")
+            assert not site.ended
+    finally:
+        gate.close()
+        there.stop(done=True)
 
 
 @pytest.mark.parametrize("federation", ["fedavg", "decentralized", {"kind": "mohawk", "k2": 2}], ids=str)

@@ -20,6 +20,8 @@ except ImportError:
 
 # The services of the server, which nodes attend, and of nodes that listen to each other.
 SITE_SERVICE, HOLDER_SERVICE = "fedroam.Site", "fedroam.Holder"
+# What the server says to whoever may attend, before it asks anything: a call without it has not been let in.
+LET_IN = ("fedroam-let-in", "1")
 HANDSHAKE = 10_000  # ms in which a caller must have shown its certificate
 KEEPALIVE = 10_000  # ms between two looks at whether a silent node is still there
 

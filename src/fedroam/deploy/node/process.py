@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedroam.data.cache import forget
-from fedroam.deploy.connections import SITE_SERVICE, dialled
+from fedroam.deploy.connections import LET_IN, SITE_SERVICE, dialled
 from fedroam.deploy.messages import (
     Fetch,
     Hello,
@@ -148,12 +148,13 @@ class Node:
     def _live(self) -> None:
         last, pause, missed = time.monotonic(), SHORT, False
         while not self.stopping.is_set():
+            let_in = False
             try:
                 with self._connected() as channel:
                     for push in self._attend(channel):
                         if missed:
                             self.tell(f"{self.name}: the server has answered again")
-                        last, pause, missed = time.monotonic(), SHORT, False
+                        last, pause, missed, let_in = time.monotonic(), SHORT, False, True
                         if push.over:
                             if push.over == "replaced":
                                 raise FedroamError(f"{self.name}: another process attends in its place")
@@ -167,6 +168,8 @@ class Node:
                     return
                 if error.code() in FINAL:
                     raise FedroamError(f"the server refuses {self.name}: {error.details()}") from None
+                if let_in:  # until now it was there, however long it has asked for nothing
+                    last = time.monotonic()
                 if time.monotonic() - last > self.site.limits.retry:
                     raise FedroamError(
                         f"no server at {self.site.address} for {self.site.limits.retry:g} s: {error.details()}"
@@ -216,8 +219,11 @@ class Node:
         return found[turn % len(found)] if found else self.site.address
 
     def _attend(self, channel: Any) -> Iterator[Push]:
+        """What the server pushes; first an empty push of our own, once it has let the node in."""
         call = channel.unary_stream(f"/{SITE_SERVICE}/attend")(encode(self.hello))
         try:
+            if LET_IN in call.initial_metadata():
+                yield Push()
             for message in call:
                 yield self._read(message, Push)
         finally:

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from fedroam.deploy.connections import (
+    LET_IN,
     SITE_SERVICE,
     channel_options,
     not_open,
@@ -409,6 +410,7 @@ class Hub:
                 f"{node.name}: computes with {hello.version}, the server with {wanted.version}: numbers may "
                 "differ in their last digits"
             )
+        await context.send_initial_metadata((LET_IN,))
         place, own = self._places[node.number], asyncio.Queue[Push]()
         place.host, place.port = _host(context.peer()), hello.port
         if place.pushes is not None:
