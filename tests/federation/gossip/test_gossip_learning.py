@@ -15,8 +15,8 @@ from fedroam.attacks import Withheld
 from fedroam.components import build
 from fedroam.errors import InputError
 from fedroam.federation import FederationContext, Round
-from fedroam.federation.gossip.gossip_learning import AGES, FRESH, LAST, LAST_AGES, WORK, Aged
-from fedroam.learning import Task
+from fedroam.federation.gossip.gossip_learning import AGES, FRESH, LAST, LAST_AGES, NONE, WORK, Aged, _rows
+from fedroam.learning import Models, Task
 from fedroam.learning.training import SGD
 from fedroam.randomness import stream
 from fedroam.simulation import begin, play_round
@@ -469,6 +469,16 @@ def test_ages_of_a_run_under_a_clock(late: str, trains: str, create: str) -> Non
         assert passed[2] == passed[4] == 0, "it takes longer than a round"
         always = [0, 1, 3] if create == "merge_update" else [0, 3]
         assert trains == "on_receipt" or (passed[always] == 8 * work[always]).all()
+
+
+def test_rows_are_asked_for_where_the_models_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An accelerator looks for rows only by numbers that it has."""
+    models = Models.empty(models_of(np.zeros((1, 3))).layout, 4, momentum=False, device="meta")
+    asked: list[torch.Tensor] = []
+    monkeypatch.setattr(Models, "rows", lambda self, index: asked.append(index) or self)
+    assert _rows(models, np.array([2, NONE, 0])) is models
+    assert _rows(models, np.array([NONE])) is None
+    assert [(index.device.type, len(index)) for index in asked] == [("meta", 2)]
 
 
 @pytest.mark.parametrize(

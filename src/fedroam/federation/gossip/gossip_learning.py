@@ -340,4 +340,4 @@ def _receivers(found: Delivered) -> np.ndarray:
 def _rows(models: Models, rows: np.ndarray) -> Models | None:
     """Those of these rows (int64) that there are; None for none."""
     some = rows[rows != NONE]
-    return models.rows(torch.from_numpy(some)) if len(some) else None
+    return models.rows(torch.from_numpy(some).to(models.device)) if len(some) else None
