@@ -47,15 +47,22 @@ def test_every_federation_comes_to_what_it_comes_to_on_the_processor(federation:
         np.testing.assert_allclose(there[name], here[name], rtol=2e-3, atol=2e-3, err_msg=name)
 
 
-@pytest.mark.parametrize("federation", FEDERATIONS)
-def test_it_repeats_and_goes_on_from_a_checkpoint(federation: str, tmp_path: Path) -> None:
+IMAGES: dict[str, Any] = {"data": own_data((1, 16, 16)), "model": "mnist_cnn"}
+
+
+@pytest.mark.parametrize(
+    ("federation", "changed"), [*((kind, {}) for kind in FEDERATIONS), ("decentralized", IMAGES)]
+)
+def test_it_repeats_and_goes_on_from_a_checkpoint(
+    federation: str, changed: dict[str, Any], tmp_path: Path
+) -> None:
     """To the last bit, on one device."""
 
     def broken(round: int, rounds: int, measurement: object) -> None:
         if round == 2:
             raise FedroamError("killed")
 
-    experiment = settings(federation, device=DEVICE, checkpoint_every=1)
+    experiment = settings(federation, device=DEVICE, engine="batched", checkpoint_every=1, **changed)
     whole, again = (run(experiment, tmp_path / name) for name in ("whole", "again"))
     same_tables(tables(whole), tables(again))
     with pytest.raises(FedroamError, match="killed"):
@@ -81,8 +88,7 @@ def test_models_that_a_device_leaves_are_read_anywhere(held: str, tmp_path: Path
 def test_images_and_momentum(tmp_path: Path) -> None:
     """A network of convolutions, whose kernels are compiled for the device, with momentum that stays at home."""
     own = {
-        "data": own_data((1, 16, 16)),
-        "model": "mnist_cnn",
+        **IMAGES,
         "training": {"kind": "sgd", "lr": 0.05, "momentum": 0.5, "momentum_state": "kept", "batch_size": 8},
     }
     here, there = (
