@@ -228,6 +228,16 @@ def test_evaluation(samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(found.loss, truth.loss, rtol=1e-5, equal_nan=True)
 
 
+def test_evaluation_where_nobody_has_a_sample() -> None:
+    case = problem()
+    found = learner_of(case.task, "batched").evaluate(
+        case.start(), [0, 1], case.task.x, case.task.y, [np.arange(0)] * 2
+    )
+    assert np.isnan(found.loss).all()
+    assert found.loss.shape == (2,)
+    assert not found.samples.any()
+
+
 @pytest.mark.filterwarnings("ignore:Converting a tensor")
 def test_what_cannot_be_batched_is_computed_one_by_one() -> None:
     class Deciding(nn.Module):

@@ -515,7 +515,8 @@ class BatchedLearner(Learner):
         hits, answers, actual = counts[:, :, :classes].cpu().numpy()
         samples, total = actual.sum(1), np.zeros(len(asked.rows))
         # In the order of the blocks: an accelerator adds to the same place in any.
-        np.add.at(total, [k for k, _ in blocks], torch.cat(losses).cpu().numpy())
+        if blocks:
+            np.add.at(total, [k for k, _ in blocks], torch.cat(losses).cpu().numpy())
         mean = np.divide(total, samples, out=np.full(len(total), np.nan), where=samples > 0)
         return Scores(hits, answers, actual, mean).of(asked.of)
 
