@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import math
 import os
+import select
 import socket
 import ssl
 import stat
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedroam.deploy import telling
+from fedroam.deploy import connections, telling
 from fedroam.deploy.connections import SITE_SERVICE, channel_options
 from fedroam.deploy.messages import Fetch, Hello, Order, Push, Put, Taken, decode, encode, packed, sum_of
 from fedroam.deploy.node.process import node_of
@@ -203,6 +204,38 @@ def test_a_certificate_of_another_authority_is_not_heard(server: Server, tmp_pat
     forged = credentials(other, server.site, "client-00")
     shown = replace(forged, authority=server.shown("client-00").authority)
     assert refused(lambda: next(server.attend(server.channel(shown)))) == grpc.StatusCode.UNAVAILABLE
+
+
+def test_strangers_take_no_more_connections_than_the_site_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They say nothing, and are not hung up on for it here: those that are too many are, at once."""
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(connections, "HANDSHAKE", int(1000 * HANGS))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))
+    most, more = connections.CONNECTIONS * 2 + 16, 10
+    try:
+        server = Server(tmp_path / "site")
+        now = resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert now == (min(connections.FILES, before[1]), before[1]), "the system lets it open more files"
+        with contextlib.closing(server), contextlib.ExitStack() as strangers:
+            waiting = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(most + more)]
+            for each in waiting:
+                strangers.enter_context(each)
+            over = set[socket.socket]()
+
+            def hung_up() -> bool:
+                over.update(select.select(waiting, [], [], 0)[0])
+                return len(over) >= more
+
+            eventually(hung_up, "those that are too many are hung up on")
+            assert len(over) == more
+            strangers.close()
+            server.attend(server.channel(server.shown("client-00")))
+            server.attended()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import sys
 from ipaddress import ip_address
 from typing import Any
 
@@ -23,6 +24,10 @@ SITE_SERVICE, HOLDER_SERVICE = "fedroam.Site", "fedroam.Holder"
 # What the server says to whoever may attend, before it asks anything: a call without it has not been let in.
 LET_IN = ("fedroam-let-in", "1")
 HANDSHAKE = 10_000  # ms in which a caller must have shown its certificate
+# Connections of a node to one that listens: to each of eight addresses at which that was found, and the site's own,
+# and some that broke without a word.
+CONNECTIONS = 12
+FILES = 65_536  # that a process which listens wants to be able to open
 KEEPALIVE = 10_000  # ms between two looks at whether a silent node is still there
 
 
@@ -45,6 +50,35 @@ def channel_options(chunk: int) -> list[tuple[str, Any]]:
         ("grpc.enable_http_proxy", 0),
         ("grpc.so_reuseport", 0),
     ]
+
+
+def listening_options(nodes: int, chunk: int) -> list[tuple[str, Any]]:
+    """What one that listens to so many nodes holds to: the same, and how many connections there are at a time, of
+    strangers too, and calls on each. From then on this process may open as many files as that needs, where the system
+    lets it."""
+    files, connections = _files(), CONNECTIONS * nodes + 16
+    return [
+        *channel_options(chunk),
+        ("grpc.max_concurrent_streams", 8),
+        ("grpc.max_allowed_incoming_connections", min(connections, files // 2) if files else connections),
+    ]
+
+
+def _files() -> int:
+    """How many files this process may open: `FILES`, where the system lets it; 0 where there is no limit to ask for."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return max(soft, 0)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):  # macOS says that there is no limit, and has one
+        return soft
+    return wanted
 
 
 def server_credentials(own: Credentials) -> Any:

@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from fedroam.deploy.connections import HOLDER_SERVICE, channel_options, dialled, not_open, server_credentials
+from fedroam.deploy.connections import (
+    HOLDER_SERVICE,
+    dialled,
+    listening_options,
+    not_open,
+    server_credentials,
+)
 from fedroam.deploy.loop import Loop
 from fedroam.deploy.messages import Gift, Header, Order, Ping, Refused, Taken, Wish, encode, sum_of
 from fedroam.deploy.node.holding import TRIES, Holding, sums
@@ -71,7 +77,7 @@ class Listener:
 
     async def _start(self, address: str) -> int:
         server: Any = grpc.aio.server(
-            options=[*channel_options(self._chunk), ("grpc.max_concurrent_streams", 8)],
+            options=listening_options(len(self._callers.site.nodes), self._chunk),
             maximum_concurrent_rpcs=4 * len(self._callers.site.nodes) + 16,
         )
         methods = {

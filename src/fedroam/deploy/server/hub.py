@@ -25,7 +25,7 @@ from urllib.parse import unquote
 from fedroam.deploy.connections import (
     LET_IN,
     SITE_SERVICE,
-    channel_options,
+    listening_options,
     not_open,
     server_credentials,
     unreachable,
@@ -272,7 +272,7 @@ class Hub:
             "put": grpc.stream_stream_rpc_method_handler(self._put),
         }
         self._server = grpc.aio.server(
-            options=[*channel_options(self._site.limits.chunk), ("grpc.max_concurrent_streams", 8)],
+            options=listening_options(len(self._places), self._site.limits.chunk),
             maximum_concurrent_rpcs=4 * len(self._places) + 16,
         )
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SITE_SERVICE, methods),))
