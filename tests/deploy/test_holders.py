@@ -22,7 +22,7 @@ from fedroam.deploy.node import neighbours
 from fedroam.deploy.node.holding import Holding, fact_arrays, facts_of, packed_sums
 from fedroam.deploy.node.neighbours import Listener
 from fedroam.deploy.node.process import Node
-from fedroam.deploy.server.hub import _host
+from fedroam.deploy.server.hub import Hub, _host
 from fedroam.deploy.server.remote_aggregator import RemoteAggregator
 from fedroam.deploy.site.file import FILE, Limits, read_site
 from fedroam.deploy.site.founding import found_site
@@ -574,6 +574,32 @@ def test_a_node_listens_everywhere_unless_its_site_says_where(peer: Door) -> Non
 )
 def test_a_node_without_an_address_is_found_where_it_calls_from(said: str, host: str) -> None:
     assert _host(said) == host
+
+
+@pytest.mark.parametrize(
+    ("stated", "found"),
+    [
+        ("", ("192.0.2.20", 40_000)),
+        ("192.0.2.7:0", ("192.0.2.7", 40_000)),
+        ("192.0.2.7:50070", ("192.0.2.7", 50_070)),
+        *((f"{host}:50070", ("192.0.2.20", 50_070)) for host in ("0.0.0.0", "[::]", "*")),
+        ("0.0.0.0:0", ("192.0.2.20", 40_000)),
+    ],
+)
+def test_who_listens_everywhere_is_found_where_it_calls_from(
+    stated: str, found: tuple[str, int], tmp_path: Path
+) -> None:
+    """At the port that the site says, if it says one."""
+    folder = tmp_path / "site"
+    site = found_site(folder, GOSSIP, address="127.0.0.1:1")
+    site = site.changed(site.named("peer-00").model_copy(update={"address": stated}))
+    site.write(folder)
+    there = Hub(folder, credentials(folder, site, "server"), {}, [""][:0].append)
+    there._places[0].host, there._places[0].port = "192.0.2.20", 40_000
+    try:
+        assert there.found(0) == found
+    finally:
+        there.stop(done=True)
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,12 @@ def not_open(address: str, problem: str, otherwise: str = "") -> FedroamError:
     return InputError(f"address {address!r}: {problem}")
 
 
+def everywhere(host: str) -> bool:
+    """Whether who listens at such a host does so at all addresses that its machine has: others reach it at none of
+    that name."""
+    return host.strip("[]") in ("", "0.0.0.0", "::", "*")
+
+
 def addresses(host: str) -> list[str]:
     """The addresses of a host, or the one that it is; none where its name is not known here."""
     try:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 
-from fedroam.deploy.connections import addresses
+from fedroam.deploy.connections import addresses, everywhere
 from fedroam.deploy.site.file import Site, SiteNode
 from fedroam.errors import MissingExtraError
 
@@ -78,9 +78,9 @@ def announced(
 
 def _service(site: Site, node: SiteNode | None, address: str, port: int) -> ServiceInfo:
     host = address.rpartition(":")[0].strip("[]")
-    name, everywhere = instance(site, node), host in ("", "0.0.0.0", "::", "*")
-    told = _outward() if everywhere else addresses(host)
-    if not (told or everywhere):
+    name = instance(site, node)
+    told = _outward() if everywhere(host) else addresses(host)
+    if not (told or everywhere(host)):
         raise ValueError(f"{host} is no address, nor a name that is known here")
     return ServiceInfo(
         KIND,

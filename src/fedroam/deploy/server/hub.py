@@ -25,6 +25,7 @@ from urllib.parse import unquote
 from fedroam.deploy.connections import (
     LET_IN,
     SITE_SERVICE,
+    everywhere,
     listening_options,
     not_open,
     server_credentials,
@@ -251,10 +252,11 @@ class Hub:
         return frozenset(number for number, node in self._site.holders.items() if node.listens)
 
     def found(self, number: int) -> tuple[str, int]:
-        """Host and port where others find a node that listens; port 0 where it has not said so."""
+        """Host and port where others find a node that listens; port 0 where it has not said so. Who listens everywhere
+        is found where it calls from."""
         place, stated = self._places[number], self._site.holders[number].address
-        host, _, port = stated.rpartition(":") if stated else (place.host, "", "0")
-        return host, int(port) or place.port
+        host, _, port = stated.rpartition(":")
+        return place.host if everywhere(host) else host, int(port or 0) or place.port
 
     def stop(self, *, done: bool) -> None:
         """End all calls; done: the nodes may go home."""
@@ -279,8 +281,8 @@ class Hub:
         try:
             port: int = self._server.add_secure_port(address, server_credentials(own))
         except RuntimeError as error:
-            everywhere = f"; --address 0.0.0.0:{address.rpartition(':')[2]} listens at all that it has"
-            raise not_open(address, f"cannot be served at ({error})", everywhere) from None
+            otherwise = f"; --address 0.0.0.0:{address.rpartition(':')[2]} listens at all that it has"
+            raise not_open(address, f"cannot be served at ({error})", otherwise) from None
         await self._server.start()
         host = address.rpartition(":")[0]
         if here := unreachable(host.strip("[]")):
