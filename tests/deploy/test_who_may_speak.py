@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from fedroam.deploy.site.founding import found_site
 from fedroam.deploy.site.identity import Credentials, credentials, enrol, make_authority, renew, revoke
 from fedroam.deploy.transfers import ATTENDED, CALLS, Talk
 from fedroam.errors import InputError
+from fedroam.writing import write_text
 from support.messages import one_answer
 from support.tiny import tiny
 from support.waiting import HANGS, eventually
@@ -558,7 +560,68 @@ def test_who_attends_and_says_nothing_keeps_nobody_out(server: Server) -> None:
     assert server.lines[1] == f"refused: client-00 has {ATTENDED} calls to attend open and makes more"
 
 
+def test_who_says_another_version_each_time_fills_no_log(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor writes into it what is no text."""
+    monkeypatch.setattr(telling, "MOST", 3)
+    monkeypatch.setattr(telling, "WINDOW", math.inf)
+    channel = server.channel(server.shown("client-00"))
+    for k in range(6):
+        hello = HELLO.model_copy(update={"version": f"\x1b[31m{k}".ljust(80, "x")})
+        call = server.attend(channel, hello)
+        call.initial_metadata()
+        call.cancel()
+        eventually(lambda: 0 in server.hub.missing(), "it is gone")
+    assert len(server.lines) == 4, "three, and that others are left out"
+    assert server.lines[0].startswith("client-00: computes with ")
+    assert all(line.isprintable() and "x" * 60 not in line for line in server.lines)
+
+
 # --- files --------------------------------------------------------------------------------------------------------
+
+
+def test_a_site_that_cannot_be_read_anew_is_told_once_and_tried_again(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, path, reads, now = [""][:0], server.folder / FILE, [0], [0.0]
+    own = identity.Callers(server.folder, "server", lines.append)
+    honest, good = identity.read_site, path.read_text()
+
+    def counting(path: Path) -> Any:
+        reads[0] += 1
+        return honest(path)
+
+    monkeypatch.setattr(identity, "read_site", counting)
+    monkeypatch.setattr(identity, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for times, broken in enumerate((good[:200], good[:100]), start=1):
+        write_text(path, broken)
+        for _ in range(50):
+            assert own.site_now() == server.site
+        assert reads[0] == len(lines) == times
+    now[0] = 2 * identity.AGAIN  # it might be readable by now, as where a disk had been away
+    own.site_now()
+    assert (reads[0], len(lines)) == (3, 2)
+    path.unlink()
+    own.site_now()
+    assert (reads[0], len(lines)) == (4, 3)
+    write_text(path, good)
+    revoke(server.folder, "client-01")
+    assert own.site_now().named("client-01").revoked
+    assert (reads[0], len(lines)) == (5, 3)
+
+
+def test_who_is_revoked_while_a_site_is_read_is_out(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = identity.read_site
+
+    def and_then(path: Path) -> Any:
+        found = honest(path)
+        monkeypatch.setattr(identity, "read_site", honest)
+        revoke(server.folder, "client-01")
+        return found
+
+    monkeypatch.setattr(identity, "read_site", and_then)
+    assert identity.Callers(server.folder, "server", [""][:0].append).site_now().named("client-01").revoked
 
 
 def test_keys_are_for_their_owner_alone(server: Server) -> None:

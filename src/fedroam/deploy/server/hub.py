@@ -408,8 +408,9 @@ class Hub:
                 self._door.told.once(f"{node.name}: refused: {said}")
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, said)
         if hello.version != wanted.version:
-            self.tell(
-                f"{node.name}: computes with {hello.version}, the server with {wanted.version}: numbers may "
+            theirs = one_line(hello.version)[:60]
+            self._door.told.once(
+                f"{node.name}: computes with {theirs}, the server with {wanted.version}: numbers may "
                 "differ in their last digits"
             )
         await context.send_initial_metadata((LET_IN,))

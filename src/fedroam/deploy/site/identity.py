@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,8 @@ SOON = datetime.timedelta(
     days=30
 )  # before a certificate ends, in which its node says so; a tenth of short ones
 SLACK = datetime.timedelta(days=1)  # a device whose clock is behind takes a new certificate, too
+
+AGAIN = 1.0  # seconds between two tries to read a file of which a try has failed
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,10 @@ class Callers:
     def __init__(self, folder: Path, role: Role, tell: Callable[[str], None]) -> None:
         self.folder, self._tell = folder, tell
         self.allowed = CALLERS.get(role, ())
+        self._read = self._stamp()  # before it is read: what changes meanwhile is read anew
         self.site = read_site(folder / FILE)
-        self._stamp = (folder / FILE).stat().st_mtime_ns
+        self._failed: tuple[int, ...] | None = None  # the stamp with which it could not be read
+        self._again = 0.0  # when it is tried again then, s
         self._identities: dict[bytes, Identity] = {}
 
     def problem(self, context: Any) -> str | None:
@@ -134,15 +139,29 @@ class Callers:
         return self._identities[shown[0]]
 
     def site_now(self) -> Site:
-        """The site as its file says now: who is revoked while a run goes on is out."""
-        path = self.folder / FILE
+        """The site as its file says now: who is revoked while a run goes on is out.
+
+        A file that cannot be read is told of once. It is tried again some time later, however often anybody calls, and
+        at once when it has changed.
+        """
+        path, stamp = self.folder / FILE, self._stamp()
+        if stamp == self._read or (stamp == self._failed and time.monotonic() < self._again):
+            return self.site
         try:
-            stamp = path.stat().st_mtime_ns
-            if stamp != self._stamp:
-                self.site, self._stamp = read_site(path), stamp
-        except (OSError, InputError) as error:
-            self._tell(f"{path}: cannot be read anew ({one_line(str(error))}): what it said before holds")
+            self.site, self._read, self._failed = read_site(path), stamp, None
+        except InputError as error:
+            known, self._failed, self._again = stamp == self._failed, stamp, time.monotonic() + AGAIN
+            if not known:
+                self._tell(f"{path}: cannot be read anew ({one_line(str(error))}): what it said before holds")
         return self.site
+
+    def _stamp(self) -> tuple[int, ...]:
+        """By which it is seen that the file has changed; nothing where it cannot be looked at."""
+        try:
+            found = (self.folder / FILE).stat()
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_ino
 
 
 def make_authority(folder: Path, site: str) -> None:
