@@ -611,6 +611,37 @@ def test_a_site_that_cannot_be_read_anew_is_told_once_and_tried_again(
     assert (reads[0], len(lines)) == (5, 3)
 
 
+@pytest.mark.parametrize("when", ["before", "meanwhile", "not enrolled"])
+def test_a_node_that_may_not_come_is_not_waited_for(server: Server, when: str) -> None:
+    server.attend(server.channel(server.shown("client-00")))
+    server.attended()
+    own = server.site.named("client-01")
+    if when == "before":
+        revoke(server.folder, own.name)
+    elif when == "not enrolled":
+        server.site.changed(own.model_copy(update={"serial": ""})).write(server.folder)
+    meanwhile = (lambda: revoke(server.folder, own.name)) if when == "meanwhile" else (lambda: None)
+    assert not server.hub.wait(10 * HANGS, meanwhile)
+    told = ["not waited for, as revoked or without a certificate: client-01"]
+    assert server.lines == (told if when != "meanwhile" else [])
+
+
+def test_where_nobody_may_come_yet_all_are_waited_for(server: Server) -> None:
+    """They may be about to enrol."""
+    for name in ("client-00", "client-01"):
+        revoke(server.folder, name)
+    calls = [0]
+
+    def still() -> None:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        server.hub.wait(HANGS, still)
+    assert server.lines == []
+
+
 def test_who_is_revoked_while_a_site_is_read_is_out(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = identity.read_site
 

@@ -68,6 +68,7 @@ Answer = dict[str, np.ndarray]  # arrays, by name
 LOOK = 1.0  # seconds between two looks at whether waiting is vain
 # Seconds that a node has been gone when it is told: connections break, and are there again at once.
 NOTICED = 5.0
+NAMED = 5  # nodes in a line about several
 TRIES = 3  # of an answer whose check sum does not match
 
 
@@ -166,11 +167,15 @@ class Hub:
         return self._serving.now(self._start(address))
 
     def wait(self, patience: float, still: Callable[[], None] = lambda: None) -> bool:
-        """Wait until all nodes attend, for so many seconds at most; whether they do. `still()` is called now and
-        then, and may raise what makes waiting vain. Whenever all clients have gone it is waited for one likewise."""
+        """Wait until all nodes attend that may, for so many seconds at most; whether all nodes do. `still()` is called
+        now and then, and may raise what makes waiting vain. Whenever all clients have gone it is waited for one
+        likewise."""
         self._patience, self._still = patience, still
+        if barred := sorted(set(self.missing()) - set(self._awaited())):
+            names = ", ".join(self.name(i) for i in barred[:NAMED]) + (", ..." if len(barred) > NAMED else "")
+            self.tell(f"not waited for, as revoked or without a certificate: {names}")
         end = time.monotonic() + patience
-        while self.missing() and (left := end - time.monotonic()) > 0:
+        while self._awaited() and (left := end - time.monotonic()) > 0:
             still()
             self._serving.now(self._arrival(min(left, LOOK)))
         return not self.missing()
@@ -178,6 +183,12 @@ class Hub:
     def missing(self) -> list[int]:
         """The nodes that do not attend now."""
         return [i for i, place in sorted(self._places.items()) if place.pushes is None]
+
+    def _awaited(self) -> list[int]:
+        """Those of them that may come, as the site says now; all where nobody may, as before any has enrolled."""
+        nodes = self.callers.site_now().holders.items()
+        may = {i for i, node in nodes if node.serial and not node.revoked}
+        return [i for i in self.missing() if i in may or not may]
 
     def begin_round(self, round: int) -> None:
         """What checkpoints hold need not be kept any more; from then on the round is timed.
