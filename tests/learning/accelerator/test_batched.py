@@ -184,6 +184,59 @@ def test_anchors_and_parameters_without_a_gradient() -> None:
     assert torch.equal(models.parameters[:, idle], start.parameters[:, idle])
 
 
+class Sometimes:
+    """An objective to which a layer matters only where the job is handed something."""
+
+    def loss(
+        self, network: nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
+    ) -> torch.Tensor:
+        assert isinstance(network, nn.Sequential)
+        hidden = network[0](x)
+        logits = network[1](hidden) if "centre" in handed else hidden
+        return functional.cross_entropy(logits, y)
+
+
+def test_momentum_of_parameters_that_this_kind_of_job_leaves_alone_is_kept() -> None:
+    def network() -> nn.Module:
+        return nn.Sequential(nn.Linear(12, CLASSES), nn.Linear(CLASSES, CLASSES))
+
+    training = SGD(lr=0.02, momentum=0.8, weight_decay=0.1, batch_size=8, epochs=2)
+    case = problem(network, sizes=SIZES, training=training, objective=Sometimes())
+
+    def hand(job: Job) -> Job:
+        return replace(job, given={"centre": torch.zeros(1)}) if job.round != 2 else job
+
+    assert batches_all(case)
+    models, learner = case.start(), learner_of(case.task, "batched")
+    learner.train(models, [hand(job) for job in case.jobs(1)])
+    second = case.task.layout.columns("1")
+    before, momentum = models.parameters[:, second].clone(), models.momentum[:, second].clone()
+    assert momentum.any()
+    learner.train(models, [hand(job) for job in case.jobs(2)])
+    assert torch.equal(models.parameters[:, second], before)
+    assert torch.equal(models.momentum[:, second], momentum)
+    check_trajectory(case, "batched", change=hand)
+
+
+def test_a_sample_on_which_a_model_overflows_reaches_no_client_that_does_not_hold_it() -> None:
+    """Neither where batches are filled up, nor where evaluations are."""
+    case = problem(sizes=(3, 8, 5), training=SGD(lr=0.02, batch_size=8, epochs=2), hidden=(6,))
+    models, exact = case.start(), case.start()
+    learner, truth = learner_of(case.task, "batched"), learner_of(case.task, "reference")
+    assert learner.fills
+    case.task.x[0] = 3e38
+    losses, exact_losses = (
+        some.train(own, case.jobs(1, [1, 2])) for some, own in ((learner, models), (truth, exact))
+    )
+    np.testing.assert_allclose(losses, exact_losses, rtol=1e-5)
+    torch.testing.assert_close(models.parameters, exact.parameters)
+    found, judged = (
+        some.evaluate(exact, [0, 1, 2], case.task.x, case.task.y, case.held) for some in (learner, truth)
+    )
+    assert not np.isfinite(judged.loss[0])
+    np.testing.assert_allclose(found.loss[1:], judged.loss[1:], rtol=1e-5)
+
+
 def test_who_else_is_in_the_pass_does_not_matter_but_for_rounding() -> None:
     shape, make = SMOOTH["autograd"]
     case = problem(make, shape, SIZES, training=SGD(lr=0.02, batch_size=8, epochs=2))

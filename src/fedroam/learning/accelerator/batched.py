@@ -365,13 +365,16 @@ class BatchedLearner(Learner):
         begins = np.cumsum([0, *(len(job.samples) for job in jobs[:-1])])
         flat = np.concatenate([batch for own in batches for batch in own])
         flat = np.concatenate([job.samples for job in jobs])[flat + np.repeat(begins, lengths.sum(1))]
-        chosen = np.full((*lengths.shape, int(lengths.max())), -1, dtype=np.int64)
-        chosen[np.arange(chosen.shape[2]) < lengths[:, :, None]] = flat
-        # What fills a batch up is any sample, without a class.
-        filled = torch.from_numpy(chosen).to(self.device)
-        index = filled.clamp(min=0)
-        classes = torch.where(filled < 0, NO_CLASS, self.task.y[index])
-        return _Plan(lengths, torch.from_numpy(lengths).to(self.device), index, classes, batches)
+        chosen = np.zeros((*lengths.shape, int(lengths.max())), dtype=np.int64)
+        real = np.arange(chosen.shape[2]) < lengths[:, :, None]
+        chosen[real] = flat
+        # What fills a batch up is its own first sample, without a class: of another one, which the model may not bear
+        # (0 times an overflow is no number), the client knows nothing.
+        index = torch.from_numpy(np.where(real, chosen, chosen[:, :, :1])).to(self.device)
+        weights = torch.from_numpy(lengths).to(self.device)
+        there = torch.arange(chosen.shape[2], device=self.device) < weights[:, :, None]
+        classes = torch.where(there, self.task.y[index], NO_CLASS)
+        return _Plan(lengths, weights, index, classes, batches)
 
     def _stepped(
         self,
@@ -445,11 +448,15 @@ class BatchedLearner(Learner):
         training = self.task.training
         if training.weight_decay:
             gradient = gradient.add(parameters, alpha=training.weight_decay)
-        for entry in way.idle:
-            gradient[:, entry.offset : entry.offset + entry.size] = 0.0
+        kept = momentum
         if training.momentum:
-            gradient = momentum = gradient.add(momentum, alpha=training.momentum)
+            gradient = momentum = gradient.add(kept, alpha=training.momentum)
         moved = torch.addcmul(parameters, gradient, rates, value=-1.0)
+        for entry in way.idle:  # also of a momentum that jobs of another kind have left
+            columns = slice(entry.offset, entry.offset + entry.size)
+            moved[:, columns] = parameters[:, columns]
+            if training.momentum:
+                momentum[:, columns] = kept[:, columns]
         return moved, buffers, momentum, total + loss.double() * weights
 
     def _gradients(
@@ -530,7 +537,9 @@ class BatchedLearner(Learner):
     ) -> None:
         """Add up counts (int64 [3, rows, classes + 1]) over these blocks, and list their losses (float64 [blocks])."""
         (x, y), (counts, losses), most = samples, found, len(blocks[0][1])
-        index = torch.stack([_filled(torch.from_numpy(part), most, 0) for _, part in blocks]).to(self.device)
+        # Filled up by samples of the row's own.
+        filled = [_filled(torch.from_numpy(part), most, int(part[0])) for _, part in blocks]
+        index = torch.stack(filled).to(self.device)
         real = torch.tensor([len(part) for _, part in blocks], device=self.device)
         there = torch.arange(most, device=self.device) < real[:, None]
         k = torch.tensor([k for k, _ in blocks], device=self.device)
@@ -538,7 +547,7 @@ class BatchedLearner(Learner):
         outputs = self._outputs(own, x[index.flatten()].unflatten(0, index.shape))
         true, answer = y[index], outputs.argmax(-1)
         loss = functional.cross_entropy(outputs.flatten(0, 1), true.flatten(), reduction="none")
-        losses.append((loss.view(index.shape).double() * there).sum(1))
+        losses.append(torch.where(there, loss.view(index.shape).double(), 0.0).sum(1))
         none = counts.shape[2] - 1
         for kind, classes in enumerate((torch.where(answer == true, true, none), answer, true)):
             own_counts = torch.zeros((len(blocks), none + 1), dtype=torch.int64, device=self.device)
