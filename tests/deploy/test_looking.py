@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ pytest.importorskip("grpc")
 pytest.importorskip("cryptography")
 
 from fedroam.cli import main
-from fedroam.deploy.messages import Refused
+from fedroam.deploy.messages import NO_ORDER, Order, Refused
 from fedroam.deploy.node import looking
-from fedroam.deploy.node.looking import beacons, plain_host, scanned, signals
+from fedroam.deploy.node.looking import beacons, look, plain_host, scanned, signals
 from fedroam.deploy.node.neighbours import Listener, Neighbours
 from fedroam.deploy.node.process import node_of
 from fedroam.deploy.server import sight
@@ -31,7 +31,7 @@ from fedroam.recording.looks import LOOKS, note_looks, read_looks
 from fedroam.runner import run
 from fedroam.traces import read_trace
 from support.losing import same_movement, same_runs
-from support.sites import LocalSite
+from support.sites import LocalSite, free_port
 from support.tiny import same_tables, tiny
 
 EVERY = {"evaluate_every": 1, "test_share": 0.0, "clients": 3, "rounds": 5, "mobility": "static"}
@@ -296,6 +296,51 @@ def test_a_node_that_tells_what_cannot_be_is_away(tmp_path: Path, monkeypatch: p
                     **{k: np.array(v) for k, v in bad.items()},
                 }
             )
+
+
+def test_no_connection_stays_to_where_nobody_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor where a node was before, nor to all the addresses of which somebody tells, others each time."""
+    local = site_of(tmp_path / "site", MOHAWK, by="discovery")
+    node = node_of(local.folder, "client-00", lambda line: None)
+    own = Neighbours(node.own, node.callers, node.holding, node.tell, node.stopping)
+
+    def asked(own: Neighbours, addresses: Any, *_: Any) -> tuple[dict[int, str], dict[int, list[float]]]:
+        """Nobody answers but at port 1."""
+        for end, some in addresses.items():
+            for address in some:
+                own.channel(end, address)
+        at = {end: "[::1]:1" for end, some in addresses.items() if "[::1]:1" in some}
+        return at, {end: [0.001] for end in at}
+
+    def kept(*told: int, of_second: Sequence[int] = ()) -> list[tuple[int, int]]:
+        """The ports to which there are connections, after a look for which these were told of the access points."""
+        ports = {FIRST: told, SECOND: of_second}
+        found = {end: [f"[::1]:{port}" for port in some] for end, some in ports.items()}
+        order = Order(order=NO_ORDER, work="look", round=1, rows=2, search=True, pings=1)
+        look(own, order, {"end": np.array([FIRST, SECOND])}, lambda nodes: found)
+        return [(end, int(address.rpartition(":")[2])) for end, address, _ in own._channels]
+
+    monkeypatch.setattr(looking, "_asked", asked)
+    assert kept(7, 8, of_second=[7]) == [(FIRST, 7), (FIRST, 8), (SECOND, 7)]
+    stranger = own.channel(FIRST, "[::1]:8")
+    assert kept(8, 9) == [(FIRST, 8), (FIRST, 9)]
+    assert own.channel(FIRST, "[::1]:8") is stranger, "it may be slow to connect"
+    assert kept(8, 1, 2) == [(FIRST, 1)]
+    with pytest.raises(ValueError, match="closed channel"):
+        stranger.unary_unary("/ping")(b"")
+    site = read_site(local.folder / FILE)
+    site.changed(site.named("access-point-00").model_copy(update={"serial": "abc"})).write(local.folder)
+    assert kept(1) == [(FIRST, 1)]
+    ((_, _, host),) = own._channels
+    assert host.startswith("sabc.access-point-00."), "it has been enrolled anew"
+    own.found.clear()
+    order = Order(order=NO_ORDER, work="carry", round=1, rows=1, hosts=["127.0.0.1"])
+    row = {"end": FIRST, "host": 0, "port": free_port(), "puts": False}
+    arrays = {name: np.array([value]) for name, value in row.items()}
+    own.carry(order, {**arrays, "model": np.zeros((1, 32), np.uint8)})
+    assert [address for _, address, _ in own._channels] == [f"127.0.0.1:{row['port']}"]
+    own.close()
+    node.close()
 
 
 def test_peers_meet_whom_they_answer_both_ways(

@@ -53,6 +53,8 @@ def look(
         places = zip(arrays["host"].tolist(), arrays["port"].tolist(), strict=True)
         addresses = {end: [f"{order.hosts[h]}:{port}"] for end, (h, port) in zip(ends, places, strict=True)}
     at, took = _asked(neighbours, addresses, order.pings, order.patience)
+    # Who is slow to connect may be there the next time: of whom nothing has answered, all stay that were told now.
+    neighbours.keep_only({end: [at[end]] if end in at else some for end, some in addresses.items()})
     joined = signals()
     radios = {end: holders[end].bssid or () for end in ends if end in holders}
     heard = scanned() if any(radios.values()) else {}

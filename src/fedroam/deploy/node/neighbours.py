@@ -6,7 +6,7 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -197,7 +197,7 @@ class Neighbours:
     tell: Callable[[str], None]
     stopping: threading.Event
     found: dict[int, str] = field(default_factory=dict)
-    _channels: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _channels: dict[tuple[int, str, str], Any] = field(default_factory=dict)
 
     def carry(self, order: Order, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Fetch and bring the models of an order; whether each has got through, bool `arrived` [models].
@@ -218,6 +218,7 @@ class Neighbours:
         by_end: dict[int, list[Errand]] = {}
         for errand in errands:
             by_end.setdefault(errand.end, []).append(errand)
+        self.keep_only({end: {each.address for each in some} for end, some in by_end.items()})
         if by_end:
             with_one = partial(self._carry, round=order.round, away=limits.away, share=share)
             with ThreadPoolExecutor(min(len(by_end), AT_ONCE), "carry") as pool:
@@ -313,10 +314,23 @@ class Neighbours:
     def channel(self, end: int, address: str) -> Any:
         """The connection to a node that listens there. Raises `Refused` where the site has none, or no longer."""
         site, node = self.callers.site, self._node(end)
-        key = address, node.host(site.name)
+        key = end, address, node.host(site.name)
         if key not in self._channels:
             self._channels[key] = dialled(site, self.own, node, address)
         return self._channels[key]
+
+    def keep_only(self, addresses: Mapping[int, Collection[str]]) -> None:
+        """End the connections to these nodes, by number, that lead elsewhere than to these addresses, or to a
+        certificate that they had before: anybody on the local network may tell of addresses, of as many as there are.
+        """
+        site = self.callers.site
+        for key in list(self._channels):
+            end, address, host = key
+            node = site.holders.get(end)
+            if end in addresses and (
+                address not in addresses[end] or node is None or host != node.host(site.name)
+            ):
+                self._channels.pop(key).close()
 
     def _node(self, end: int) -> SiteNode:
         node = self.callers.site.holders.get(end)
