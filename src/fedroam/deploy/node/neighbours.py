@@ -24,7 +24,7 @@ from fedroam.deploy.messages import Gift, Header, Order, Ping, Refused, Taken, W
 from fedroam.deploy.node.holding import TRIES, Holding, sums
 from fedroam.deploy.site.file import FILE, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
-from fedroam.deploy.transfers import Door, Talk, brought, fetched, given
+from fedroam.deploy.transfers import CALLS, Door, Talk, brought, fetched, given
 from fedroam.errors import MissingExtraError
 
 try:
@@ -78,7 +78,8 @@ class Listener:
     async def _start(self, address: str) -> int:
         server: Any = grpc.aio.server(
             options=listening_options(len(self._callers.site.nodes), self._chunk),
-            maximum_concurrent_rpcs=4 * len(self._callers.site.nodes) + 16,
+            # One node's calls and questions leave room for four calls of each other one.
+            maximum_concurrent_rpcs=4 * len(self._callers.site.nodes) + CALLS + QUESTIONS,
         )
         methods = {
             "fetch": grpc.stream_stream_rpc_method_handler(self._fetch),
