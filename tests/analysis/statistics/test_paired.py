@@ -102,6 +102,14 @@ def test_ratio_is_judged_on_logarithms() -> None:
     assert ratio_above([1.0, 0.0], [1.0, 1.0]).p_holds == 1.0
 
 
+def test_a_ratio_or_an_interval_too_large_for_a_number_is_infinite() -> None:
+    """Logarithms of 0 and 460.5: their mean is 230.3, and the end of the interval 230.3 * (1 + t(0.975; 1) = 12.7)."""
+    found = ratio_above([1.0, 1e100], [1.0, 1e-100])
+    assert (found.estimate, found.high) == (pytest.approx(1e100), math.inf)
+    assert judge([found])[0].word == "undecided"
+    assert ratio_above([1e200], [1e-200]).estimate == math.inf
+
+
 def test_slope_is_the_rise_of_the_fitted_line() -> None:
     keys = [0.0, 0.05, 0.2, 1.0]
     values = np.array([[1.0, 2.0, 2.5, 4.0], [0.0, 0.0, 1.0, 0.5]])

@@ -184,7 +184,7 @@ def examined(asked: Evidence, spread: VariancePrior | None = None) -> Evidence:
     if asked.n < 2:
         estimate = mean_and_error(least)[0]
         note = "one seed: nothing can be tested" if asked.n else "no seed has run"
-        return replace(blank, estimate=math.exp(estimate) if logarithms else estimate, note=note)
+        return replace(blank, estimate=_exp(estimate) if logarithms else estimate, note=note)
     bound = math.log(asked.bound) if logarithms else asked.bound
     if asked.asks == "within":
         yes = max(_Side(least, -bound, 1, spread), _Side(most, bound, -1, spread), key=lambda side: side.p)
@@ -201,7 +201,7 @@ def examined(asked: Evidence, spread: VariancePrior | None = None) -> Evidence:
     if asked.most and math.isinf(estimate):  # an end, not a number
         estimate = math.nan
     if logarithms:
-        estimate, low, high = (math.exp(end) for end in (estimate, low, high))
+        estimate, low, high = (_exp(end) for end in (estimate, low, high))
     kind: Literal["t", "sign", "within"] = "within" if asked.asks == "within" else "t"
     return replace(
         blank,
@@ -218,6 +218,14 @@ def examined(asked: Evidence, spread: VariancePrior | None = None) -> Evidence:
         kind="sign" if shown.sign else kind,
         spread=shown.spread,
     )
+
+
+def _exp(x: float) -> float:
+    """The number with this logarithm, infinite where it is too large for one."""
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
 
 
 class _Side:
