@@ -20,7 +20,7 @@ from fedroam.learning.layout import Layout
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import scalar
 from fedroam.learning.samples import standard
-from fedroam.learning.sums import torch_threads
+from fedroam.learning.sums import settled, torch_threads
 from fedroam.learning.training import Training
 from fedroam.models import noise, split
 from fedroam.randomness import torch_default_stream, torch_stream
@@ -48,6 +48,7 @@ class ReferenceLearner(Learner):
         self.module = task.network().to(task.x.device)
 
     @torch_threads(1)
+    @settled()
     @override
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         check_jobs(jobs, self.task, len(models), self._known)
@@ -84,6 +85,7 @@ class ReferenceLearner(Learner):
         return total / seen if seen else float("nan")
 
     @torch_threads(1)
+    @settled()
     @torch.no_grad()
     @override
     def features(self, models: Models, rows: Rows, parts: Indices) -> list[torch.Tensor]:
@@ -98,6 +100,7 @@ class ReferenceLearner(Learner):
         return found
 
     @torch_threads(1)
+    @settled()
     @torch.no_grad()
     @override
     def evaluate(

@@ -41,6 +41,13 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextlib.contextmanager
+def settled() -> Iterator[None]:
+    """Within it an accelerator adds up the same in the same order whenever the same is asked, in whole float32."""
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+        yield
+
+
 def column_sums(matrix: torch.Tensor) -> torch.Tensor:
     """Sum of the rows, in row order: float64 [columns]."""
     return weighted_sum(matrix, np.arange(len(matrix)), np.ones(len(matrix)))

@@ -323,6 +323,47 @@ def test_what_cannot_be_batched_is_computed_one_by_one() -> None:
         np.testing.assert_array_equal(scores[0].hits, scores[1].hits)
 
 
+@pytest.mark.parametrize("engine", ["reference", "batched"])
+@pytest.mark.parametrize("foreign", [False, True])
+def test_an_accelerator_repeats_and_keeps_whole_float32_whichever_way_is_taken(
+    engine: str, foreign: bool
+) -> None:
+    """One client after the other, too; afterwards what others asked for holds again."""
+    flags = torch.backends.cudnn
+    seen: list[tuple[bool, bool, bool]] = []
+
+    class Noting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(12, 6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append((flags.deterministic, flags.benchmark, flags.allow_tf32))
+            return functional.dropout(self.linear(x), 0.5, self.training and foreign)
+
+    class Split(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.extractor, self.head = Noting(), nn.Linear(6, CLASSES)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = self.head(self.extractor(x))
+            return logits
+
+    case = problem(Split, sizes=(9, 4), training=SGD(lr=0.02, batch_size=4))
+    learner, models = learner_of(case.task, engine), case.start()
+    with flags.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=True):
+        for compute in (
+            lambda: learner.train(models, case.jobs(1)),
+            lambda: learner.evaluate(models, [0, 1], case.task.x, case.task.y),
+            lambda: learner.features(models, [0, 1], case.held),
+        ):
+            seen.clear()
+            compute()
+            assert set(seen) == {(True, False, False)}
+            assert (flags.deterministic, flags.benchmark, flags.allow_tf32) == (False, True, True)
+
+
 def test_half_precision_is_near() -> None:
     shape, make = SMOOTH["autograd"]
     case = problem(make, shape, (20, 12), training=SGD(lr=0.05))

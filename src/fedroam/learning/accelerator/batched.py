@@ -8,7 +8,6 @@ that it computes what `reference` does, up to rounding. It runs on any device, t
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from fedroam.learning.layout import Entry, Layout
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy, scalar
 from fedroam.learning.reference import EVALUATION_BATCH, ReferenceLearner
+from fedroam.learning.sums import settled
 from fedroam.models import Dropout
 from fedroam.randomness import torch_stream
 
@@ -227,6 +227,10 @@ class BatchedLearner(Learner):
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         if self.foreign:
             return self.slow.train(models, jobs)
+        with settled():
+            return self._train(models, jobs)
+
+    def _train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         check_jobs(jobs, self.task, len(models), self._known)
         losses = np.full(len(jobs), np.nan)
         alike: dict[tuple[str, ...], list[int]] = {}
@@ -243,15 +247,14 @@ class BatchedLearner(Learner):
                 self._ways[kind] = self._way(kind, models, job, first)
             alike.setdefault(kind, []).append(k)
             sizes[k] = len(first)
-        with _settled():
-            for kind, some in alike.items():
-                way = self._ways[kind]
-                if not way.batched:
-                    losses[some] = self.slow.train(models, [jobs[k] for k in some])
-                    continue
-                for group in self._groups(jobs, {k: sizes[k] for k in some}):
-                    own = [coming[k] for k in group]
-                    losses[group] = self._together(models, [jobs[k] for k in group], own, way)
+        for kind, some in alike.items():
+            way = self._ways[kind]
+            if not way.batched:
+                losses[some] = self.slow.train(models, [jobs[k] for k in some])
+                continue
+            for group in self._groups(jobs, {k: sizes[k] for k in some}):
+                own = [coming[k] for k in group]
+                losses[group] = self._together(models, [jobs[k] for k in group], own, way)
         return losses
 
     def _groups(self, jobs: Sequence[Job], sizes: Mapping[int, int]) -> Iterator[list[int]]:
@@ -504,6 +507,12 @@ class BatchedLearner(Learner):
     def evaluate(
         self, models: Models, rows: Rows, x: torch.Tensor, y: torch.Tensor, parts: Indices | None = None
     ) -> Scores:
+        with settled():
+            return self._evaluate(models, rows, x, y, parts)
+
+    def _evaluate(
+        self, models: Models, rows: Rows, x: torch.Tensor, y: torch.Tensor, parts: Indices | None
+    ) -> Scores:
         classes = self._classes(models, rows, x)
         if not classes:
             return self.slow.evaluate(models, rows, x, y, parts)
@@ -513,12 +522,11 @@ class BatchedLearner(Learner):
         losses: list[torch.Tensor] = []
         blocks.sort(key=lambda block: -len(block[1]))  # stable: like sizes side by side
         begin = 0
-        with _settled():
-            while begin < len(blocks):
-                most = len(blocks[begin][1])
-                some = blocks[begin : begin + max(1, self.samples // most)]
-                begin += len(some)
-                self._judge(models, asked.rows, some, (x, y), (counts, losses))
+        while begin < len(blocks):
+            most = len(blocks[begin][1])
+            some = blocks[begin : begin + max(1, self.samples // most)]
+            begin += len(some)
+            self._judge(models, asked.rows, some, (x, y), (counts, losses))
         hits, answers, actual = counts[:, :, :classes].cpu().numpy()
         samples, total = actual.sum(1), np.zeros(len(asked.rows))
         # In the order of the blocks: an accelerator adds to the same place in any.
@@ -594,13 +602,6 @@ class BatchedLearner(Learner):
     def close(self) -> None:
         self._passes.clear()
         self.slow.close()
-
-
-@contextlib.contextmanager
-def _settled() -> Iterator[None]:
-    """The same sums in the same order whenever the same is asked, in whole float32."""
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-        yield
 
 
 def _batchable(module: nn.Module, lent: _LentMasks) -> nn.Module:

@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn import functional
 from typing_extensions import override
 
+from fedroam.learning.sums import settled
 from fedroam.models import Network
 from fedroam.models.resnet import ResidualBlock
 
@@ -488,7 +489,7 @@ def trusted_convolution(sizes: Sizes) -> frozenset[str]:
     """What of a convolution our kernels compute as torch does: "outputs", gradients of "inputs" and of "weights"."""
     if not _has_kernels(sizes.device):
         return frozenset()
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+    with settled():
         return _tried(sizes)
 
 
