@@ -353,8 +353,9 @@ class Door:
 
     def ping(self, name: str) -> bytes:
         """Asked as nodes ask, which hear the call to its end."""
-        ask = self.channel(name).unary_unary(f"/{HOLDER_SERVICE}/ping")
-        answer: bytes = ask(encode(Ping()), timeout=HANGS)
+        with dialled(self.site, self.shown(name), self.node, f"127.0.0.1:{self.port}") as channel:
+            ask = channel.unary_unary(f"/{HOLDER_SERVICE}/ping")
+            answer: bytes = ask(encode(Ping()), timeout=HANGS)
         return answer
 
     def put(self, name: str, body: bytes, **changes: Any) -> Taken:

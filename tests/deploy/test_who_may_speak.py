@@ -208,15 +208,16 @@ def test_a_certificate_of_another_authority_is_not_heard(server: Server, tmp_pat
     assert refused(lambda: next(server.attend(server.channel(shown)))) == grpc.StatusCode.UNAVAILABLE
 
 
-def test_strangers_take_no_more_connections_than_the_site_needs(
+def test_strangers_take_no_more_connections_than_there_are_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They say nothing, and are not hung up on for it here: those that are too many are, at once."""
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(connections, "HANDSHAKE", int(1000 * HANGS))
+    monkeypatch.setattr(connections, "STRANGERS", 16)
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))
-    most, more = connections.CONNECTIONS * 2 + 16, 10
+    most, more = connections.CONNECTIONS * 2 + connections.STRANGERS, 10
     try:
         server = Server(tmp_path / "site")
         now = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -25,8 +25,9 @@ SITE_SERVICE, HOLDER_SERVICE = "fedroam.Site", "fedroam.Holder"
 LET_IN = ("fedroam-let-in", "1")
 HANDSHAKE = 10_000  # ms in which a caller must have shown its certificate
 # Connections of a node to one that listens: to each of eight addresses at which that was found, and the site's own,
-# and some that broke without a word.
-CONNECTIONS = 12
+# and some that broke without a word. Beside them there is room for strangers until they are hung up on, so that a few
+# keep no node from connecting.
+CONNECTIONS, STRANGERS = 12, 512
 FILES = 65_536  # that a process which listens wants to be able to open
 KEEPALIVE = 10_000  # ms between two looks at whether a silent node is still there
 
@@ -56,7 +57,7 @@ def listening_options(nodes: int, chunk: int) -> list[tuple[str, Any]]:
     """What one that listens to so many nodes holds to: the same, and how many connections there are at a time, of
     strangers too, and calls on each. From then on this process may open as many files as that needs, where the system
     lets it."""
-    files, connections = _files(), CONNECTIONS * nodes + 16
+    files, connections = _files(), CONNECTIONS * nodes + STRANGERS
     return [
         *channel_options(chunk),
         ("grpc.max_concurrent_streams", 8),
