@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -15,7 +16,14 @@ from torch.nn import functional
 
 from fedroam.learning import Job
 from fedroam.learning.accelerator import batched as module
-from fedroam.learning.accelerator.recorded_passes import Compute, RecordedPass, capture_on
+from fedroam.learning.accelerator.recorded_passes import (
+    WARM_UP,
+    Compute,
+    CudaGraph,
+    RecordedPass,
+    _pool,
+    capture_on,
+)
 from fedroam.learning.training import SGD
 from support.learners import CLASSES, SMOOTH, check_trajectory, learner_of, problem
 
@@ -106,6 +114,86 @@ def test_what_cannot_be_recorded_is_computed() -> None:
         warnings.simplefilter("error")  # it is told once
         assert [float(found(ones, ones)[1]) for _ in range(2)] == [4, 4]
     assert len(tried) == 1
+
+
+def test_a_pass_that_cannot_be_recorded_ends_recording_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = problem(sizes=(20, 11), training=SGD(lr=0.02, batch_size=8, steps=4))
+    truth = case.trained("batched")[0]
+    monkeypatch.setattr(module, "capture_on", lambda device: Rerun)
+    learner, models = learner_of(case.task, "batched"), case.start()
+    learner.train(models, case.jobs(1))
+    (first,) = learner._passes.values()
+    assert Rerun.made == 1
+
+    def refuses(compute: Compute, inputs: Sequence[torch.Tensor]) -> Rerun:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    other = RecordedPass(products, refuses, given_up=learner._unrecorded)
+    ones = torch.ones(2, 2)
+    other(ones, ones)
+    with pytest.warns(UserWarning, match="cannot be recorded"):
+        other(ones, ones)
+    assert learner.record is first.record is None
+    assert not first._kept
+    learner.train(models, case.jobs(2))
+    assert Rerun.made == 1
+    assert torch.equal(models.parameters, truth.parameters)
+
+
+class Stands:
+    """In place of what torch has for CUDA: notes which stream is the current one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.current, cuda = "usual", torch.cuda
+        for name, value in {
+            "Stream": lambda device: Waits(),
+            "CUDAGraph": object,
+            "current_stream": lambda device: Waits(self.current),
+            "set_stream": lambda stream: setattr(self, "current", stream.name),
+            "stream": lambda stream: contextlib.nullcontext(),
+            "device": lambda device: contextlib.nullcontext(),
+            "graph": self.graph,
+            "graph_pool_handle": object,
+        }.items():
+            monkeypatch.setattr(cuda, name, value)
+
+    @contextlib.contextmanager
+    def graph(self, graph: object, pool: object) -> Iterator[None]:
+        """torch leaves its stream only where the recording ends well."""
+        before, self.current = self.current, "recording"
+        yield
+        self.current = before
+
+
+class Waits:
+    def __init__(self, name: str = "aside") -> None:
+        self.name = name
+
+    def wait_stream(self, other: Waits) -> None:
+        return
+
+
+def test_a_recording_that_fails_leaves_the_stream_and_the_memory_of_recordings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stands, calls = Stands(monkeypatch), []
+
+    def breaks(given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        calls.append(given)
+        if len(calls) > WARM_UP:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return ()
+
+    _pool.cache_clear()
+    here, ones = torch.device("cpu"), torch.ones(2, 2)
+    CudaGraph(products, [ones, ones])
+    pool = _pool(here)
+    assert (stands.current, _pool(here)) == ("usual", pool)
+    with pytest.raises(RuntimeError, match="not permitted"):
+        CudaGraph(breaks, [ones])
+    assert stands.current == "usual"
+    assert _pool(here) is not pool
+    _pool.cache_clear()
 
 
 def test_memory_that_ran_out_is_not_hidden() -> None:

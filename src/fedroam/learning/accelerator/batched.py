@@ -406,7 +406,9 @@ class BatchedLearner(Learner):
         names, anchored = tuple(handed), any(job.anchor is not None for job in jobs)
         compute = partial(self._gradients if anchored else self._step, layout, way, names)
         if (way.kind, names, anchored) not in self._passes:
-            self._passes[way.kind, names, anchored] = RecordedPass(compute, self.record)
+            self._passes[way.kind, names, anchored] = RecordedPass(
+                compute, self.record, given_up=self._unrecorded
+            )
         momentum = state.momentum
         if momentum is None:
             momentum = state.parameters.new_empty(0)
@@ -421,6 +423,12 @@ class BatchedLearner(Learner):
             found = self._moved(way, given, gradient, loss)
         parameters, buffers, momentum, total = found
         return _State(parameters, buffers, None if state.momentum is None else momentum, total)
+
+    def _unrecorded(self) -> None:
+        """Record no pass any more: what one of them does to the device while it cannot be is not known."""
+        self.record = None
+        for each in self._passes.values():
+            each.stop()
 
     def _samples(self, index: torch.Tensor) -> torch.Tensor:
         """The samples of an index of the task's (int64 [rows, n]), [rows, n, ...], as they lie in memory."""

@@ -48,9 +48,16 @@ class CudaGraph:
             for _ in range(WARM_UP):  # libraries choose and set up what they launch
                 compute(inputs)
         torch.cuda.current_stream(device).wait_stream(aside)
-        self.graph = torch.cuda.CUDAGraph()
-        with _uncollected(), torch.cuda.device(device), torch.cuda.graph(self.graph, pool=_pool(device)):
-            self.outputs = compute(inputs)
+        self.graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(device)
+        try:
+            with _uncollected(), torch.cuda.device(device), torch.cuda.graph(self.graph, pool=_pool(device)):
+                self.outputs = compute(inputs)
+        except BaseException:
+            # torch stays on the stream that was to be recorded, and in its memory.
+            with torch.cuda.device(device):
+                torch.cuda.set_stream(before)
+            _pool.cache_clear()
+            raise
 
     def play(self) -> tuple[torch.Tensor, ...]:
         """Launch all of it."""
@@ -88,10 +95,17 @@ class RecordedPass:
 
     The first time it is computed as it is: sizes that come once are not worth a recording. Where a pass cannot be
     recorded (it waits for the device, or decides by values), that is told, and it is computed as it is from then on.
+    given_up: called then.
     """
 
-    def __init__(self, compute: Compute, record: Capture | None, most: int = RECORDINGS) -> None:
-        self.compute, self.record, self.most = compute, record, most
+    def __init__(
+        self,
+        compute: Compute,
+        record: Capture | None,
+        most: int = RECORDINGS,
+        given_up: Callable[[], None] | None = None,
+    ) -> None:
+        self.compute, self.record, self.most, self.given_up = compute, record, most, given_up
         self._kept: OrderedDict[Shapes, tuple[Recording, list[torch.Tensor]] | None] = OrderedDict()
 
     def __call__(self, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -129,9 +143,15 @@ class RecordedPass:
                 f"a pass cannot be recorded ({error}): each of its launches is made anew, which takes longer",
                 stacklevel=2,
             )
-            self.record = None
-            self._kept.clear()
-            return None
+        self.stop()
+        if self.given_up is not None:
+            self.given_up()
+        return None
+
+    def stop(self) -> None:
+        """Record no more, and give up what is recorded."""
+        self.record = None
+        self._kept.clear()
 
     def _keep(self, shapes: Shapes, kept: tuple[Recording, list[torch.Tensor]] | None) -> None:
         self._kept[shapes] = kept
