@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from fedroam.components import build
+from fedroam.errors import FedroamError
 from fedroam.learning import Anchor, Job, Models
 from fedroam.learning.accelerator import batched as module
 from fedroam.learning.training import SGD
@@ -362,6 +363,31 @@ def test_an_accelerator_repeats_and_keeps_whole_float32_whichever_way_is_taken(
             compute()
             assert set(seen) == {(True, False, False)}
             assert (flags.deterministic, flags.benchmark, flags.allow_tf32) == (False, True, True)
+
+
+def test_memory_that_runs_out_names_the_setting_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = problem(sizes=(9, 4))
+    learner, models = learner_of(case.task, "batched", samples=100), case.start()
+
+    def full(*given: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    learner.train(models, case.jobs(1))
+    learner.evaluate(models, [0, 1], case.task.x, case.task.y)
+    monkeypatch.setattr(learner, "_stepped", full)
+    monkeypatch.setattr(learner, "_outputs", full)
+    said = r"cpu is out of memory .*: set engine\.samples below 100 \(CUDA out of memory"
+    with pytest.raises(FedroamError, match=said):
+        learner.train(models, case.jobs(2))
+    with pytest.raises(FedroamError, match=said):
+        learner.evaluate(models, [0, 1], case.task.x, case.task.y)
+    anew = learner_of(case.task, "batched")  # what is found out first does not take it for an answer
+    for name in ("_stepped", "_outputs"):
+        monkeypatch.setattr(anew, name, full)
+    with pytest.raises(torch.OutOfMemoryError):
+        anew.train(models, case.jobs(2))
+    with pytest.raises(torch.OutOfMemoryError):
+        anew.evaluate(models, [0, 1], case.task.x, case.task.y)
 
 
 def test_half_precision_is_near() -> None:

@@ -196,14 +196,35 @@ def test_a_recording_that_fails_leaves_the_stream_and_the_memory_of_recordings(
     _pool.cache_clear()
 
 
-def test_memory_that_ran_out_is_not_hidden() -> None:
+def test_where_memory_is_too_short_for_a_recording_the_pass_is_computed() -> None:
     def full(compute: Compute, inputs: Sequence[torch.Tensor]) -> Rerun:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    found = RecordedPass(products, full)
-    found(torch.ones(2, 2), torch.ones(2, 2))
+    found, ones = RecordedPass(products, full), torch.ones(2, 2)
+    found(ones, ones)
+    with pytest.warns(UserWarning, match=r"cannot be recorded \(CUDA out of memory"):
+        assert float(found(ones, ones)[1]) == 4
+    assert found.record is None
+
+
+def test_memory_that_ran_out_is_not_hidden() -> None:
+    def full(given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    found = RecordedPass(full, Rerun)
     with pytest.raises(torch.OutOfMemoryError):
-        found(torch.ones(2, 2), torch.ones(2, 2))
+        found(torch.ones(2, 2))
+
+
+def test_batches_of_like_shape_share_a_recording_however_many_steps_are_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = problem(sizes=(8, 16, 24), training=SGD(lr=0.02, batch_size=8, epochs=2))
+    monkeypatch.setattr(module, "capture_on", lambda device: Rerun)
+    learner, models = learner_of(case.task, "batched"), case.start()
+    for client in range(3):
+        learner.train(models, case.jobs(1, [client]))
+    assert Rerun.made == 1
 
 
 def test_nothing_is_recorded_on_a_processor() -> None:

@@ -8,6 +8,7 @@ that it computes what `reference` does, up to rounding. It runs on any device, t
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
+from fedroam.errors import FedroamError
 from fedroam.learning.accelerator.layers import in_place
 from fedroam.learning.accelerator.recorded_passes import RecordedPass, capture_on
 from fedroam.learning.cpu.worker_model import probe
@@ -30,6 +32,7 @@ from fedroam.learning.layout import Entry, Layout
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy, scalar
 from fedroam.learning.reference import EVALUATION_BATCH, ReferenceLearner
+from fedroam.learning.samples import standard
 from fedroam.learning.sums import settled
 from fedroam.models import Dropout
 from fedroam.randomness import torch_stream
@@ -189,6 +192,8 @@ class _Plan:
         if len(jobs) < len(self.lengths):
             rows = torch.tensor(jobs, device=index.device)
             index, classes, weights = index[rows], classes[rows], weights[rows]
+        # Of like strides, however many steps are planned: a recording is of inputs that lie as these do.
+        index, classes, weights = (standard(each) for each in (index, classes, weights))
         return _Batch(index, classes, weights, [self.batches[k][step] for k in jobs])
 
 
@@ -254,7 +259,8 @@ class BatchedLearner(Learner):
                 continue
             for group in self._groups(jobs, {k: sizes[k] for k in some}):
                 own = [coming[k] for k in group]
-                losses[group] = self._together(models, [jobs[k] for k in group], own, way)
+                with self._memory():
+                    losses[group] = self._together(models, [jobs[k] for k in group], own, way)
         return losses
 
     def _groups(self, jobs: Sequence[Job], sizes: Mapping[int, int]) -> Iterator[list[int]]:
@@ -424,6 +430,17 @@ class BatchedLearner(Learner):
         parameters, buffers, momentum, total = found
         return _State(parameters, buffers, None if state.momentum is None else momentum, total)
 
+    @contextlib.contextmanager
+    def _memory(self) -> Iterator[None]:
+        """Says what helps where a pass of many models runs out of memory."""
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            raise FedroamError(
+                f"{self.device} is out of memory for models computed in one pass: "
+                f"set engine.samples below {self.samples} ({error})"
+            ) from error
+
     def _unrecorded(self) -> None:
         """Record no pass any more: what one of them does to the device while it cannot be is not known."""
         self.record = None
@@ -534,7 +551,8 @@ class BatchedLearner(Learner):
             most = len(blocks[begin][1])
             some = blocks[begin : begin + max(1, self.samples // most)]
             begin += len(some)
-            self._judge(models, asked.rows, some, (x, y), (counts, losses))
+            with self._memory():
+                self._judge(models, asked.rows, some, (x, y), (counts, losses))
         hits, answers, actual = counts[:, :, :classes].cpu().numpy()
         samples, total = actual.sum(1), np.zeros(len(asked.rows))
         # In the order of the blocks: an accelerator adds to the same place in any.

@@ -94,8 +94,8 @@ class RecordedPass:
     """A pass that is recorded when inputs of the same shapes come for the second time.
 
     The first time it is computed as it is: sizes that come once are not worth a recording. Where a pass cannot be
-    recorded (it waits for the device, or decides by values), that is told, and it is computed as it is from then on.
-    given_up: called then.
+    recorded (it waits for the device, decides by values, or memory runs out), that is told, and it is computed as it is
+    from then on. given_up: called then.
     """
 
     def __init__(
@@ -128,17 +128,15 @@ class RecordedPass:
 
     def _recorded(self, given: Sequence[torch.Tensor]) -> tuple[Recording, list[torch.Tensor]] | None:
         assert self.record is not None
-        places = [
-            torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device=each.device)
-            for each in given
-        ]
-        for place, each in zip(places, given, strict=True):
-            place.copy_(each)
         try:
+            places = [
+                torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device=each.device)
+                for each in given
+            ]
+            for place, each in zip(places, given, strict=True):
+                place.copy_(each)
             return self.record(self.compute, places), places
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError as error:
+        except RuntimeError as error:  # also where memory is too short for what recordings keep
             warnings.warn(
                 f"a pass cannot be recorded ({error}): each of its launches is made anew, which takes longer",
                 stacklevel=2,
