@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fedroam.errors import InputError
-from fedroam.federation.server.fedproto import Nearest
+from fedroam.federation.server.fedproto import Nearest, sums_by_class
 from fedroam.models import Network
 from support.by_hand import means
 from support.learners import CLASSES
@@ -111,6 +113,34 @@ def test_without_the_pull_it_trains_as_local_does_with_batches_and_dropout(
     )
     assert same(free.models.parameters, local.models.parameters, engine)
     assert not same(held.models.parameters, local.models.parameters, engine)
+
+
+def test_what_is_met_is_added_up_in_one_order_on_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same sums as by `index_add_`, which adds in any there; many models at once, too."""
+    draws = torch.Generator().manual_seed(5)
+    features = torch.randn(3, 9, 4, generator=draws)
+    y = torch.randint(0, CLASSES, (3, 9), generator=draws)
+    y[:, 1] = y[:, 0]
+    sums, met = torch.func.vmap(lambda features, y: sums_by_class(features, y, CLASSES))(features, y)
+    for k in range(3):
+        torch.testing.assert_close(sums[k], torch.zeros(CLASSES, 4).index_add_(0, y[k], features[k]))
+        assert met[k].tolist() == np.bincount(y[k].numpy(), minlength=CLASSES).tolist()
+
+    asked: list[str] = []
+
+    class Noted(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            asked.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    monkeypatch.setattr(torch, "autocast", lambda *given, **named: contextlib.nullcontext())
+    network = Nearest(Network(nn.Linear(3, 4), nn.Linear(4, CLASSES)), collects=True)
+    for device in ("cpu", "meta"):
+        asked.clear()
+        with Noted():
+            network.to(device).meet(features[0].to(device), y[0].to(device))
+        assert any("index_add" in name for name in asked) == (device == "cpu")
+    assert asked
 
 
 def informed(network: nn.Module, prototypes: dict[int, list[float]]) -> Any:

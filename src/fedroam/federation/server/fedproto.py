@@ -66,6 +66,26 @@ class Nearest(Network):
         last = nearness[:, self.known].amin(1, keepdim=True) - 1.0
         return torch.where(self.known, nearness, last)
 
+    @torch.no_grad()
+    def meet(self, features: torch.Tensor, y: torch.Tensor) -> None:
+        """Add features [n, features] of samples of classes y (int64 [n]) to what training has met of each class."""
+        if y.device.type == "cpu":
+            self.sums.index_add_(0, y, features)
+            self.met.index_add_(0, y, torch.ones_like(y, dtype=self.met.dtype))
+            return
+        # An accelerator adds to one place in any order, and so to other last digits every time; not so in a product.
+        with torch.autocast(y.device.type, enabled=False):
+            sums, met = sums_by_class(features.to(self.sums.dtype), y, len(self.met))
+        self.sums.add_(sums)
+        self.met.add_(met)
+
+
+def sums_by_class(features: torch.Tensor, y: torch.Tensor, classes: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of each class the sum of its samples' features, [classes, features], and their number, [classes]: as a product,
+    in the type of the features [n, features]; y: int64 [n]."""
+    own = (torch.arange(classes, device=y.device)[:, None] == y).to(features.dtype)
+    return own @ features, own.sum(1)
+
 
 @dataclass(frozen=True)
 class Aligned:
@@ -103,9 +123,7 @@ class Aligned:
         features = extractor(x)
         if self.whole_batches:
             assert isinstance(module, Nearest)  # what `adapt` made
-            with torch.no_grad():
-                module.sums.index_add_(0, y, features.flatten(1))
-                module.met.index_add_(0, y, torch.ones_like(y, dtype=module.met.dtype))
+            module.meet(features.flatten(1), y)
         if not self.strength:
             return self.base.loss(head, features, y)
         away = features.flatten(1) - handed[PROTOTYPES][y]
