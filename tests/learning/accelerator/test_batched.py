@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -388,6 +390,30 @@ def test_memory_that_runs_out_names_the_setting_that_helps(monkeypatch: pytest.M
         anew.train(models, case.jobs(2))
     with pytest.raises(torch.OutOfMemoryError):
         anew.evaluate(models, [0, 1], case.task.x, case.task.y)
+
+
+def test_the_device_of_the_data_is_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of ours are launched on the current one."""
+    case, entered = problem(sizes=(9, 4)), list[torch.device]()
+    learner, models, second = learner_of(case.task, "batched"), case.start(), torch.device("cuda", 1)
+
+    @contextlib.contextmanager
+    def device(which: torch.device) -> Iterator[None]:
+        entered.append(which)
+        yield
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    for name, compute in (
+        ("_train", lambda: learner.train(models, case.jobs(1))),
+        ("_evaluate", lambda: learner.evaluate(models, [0, 1], case.task.x, case.task.y)),
+    ):
+        compute()
+        assert not entered
+        with monkeypatch.context() as patch:
+            patch.setattr(learner, "device", second)
+            patch.setattr(learner, name, lambda *given: entered)
+            assert compute() == [second]
+        entered.clear()
 
 
 def test_half_precision_is_near() -> None:

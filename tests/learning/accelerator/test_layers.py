@@ -111,6 +111,21 @@ def test_a_kernel_that_is_off_is_told_and_left_to_torch(
         assert torch.equal(values, truth[kind])
 
 
+def test_outputs_are_tried_with_a_bias_that_lies_in_a_row_of_parameters(
+    kernels: pytest.MonkeyPatch,
+) -> None:
+    def off(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, geometry: Any) -> torch.Tensor:
+        if bias is None:
+            return layers._torch_outputs(x, weight, None, geometry)
+        assert not bias.is_contiguous()
+        return layers._torch_outputs(x, weight, 2 * bias, geometry)
+
+    kernels.setattr(layers, "_our_outputs", off)
+    x, weight, _ = numbers()
+    with pytest.warns(UserWarning, match="outputs of a convolution of 3 channels"):
+        assert layers.trusted_convolution(layers.Sizes.of(x, weight, GEOMETRY)) == {"inputs", "weights"}
+
+
 def test_kernels_that_cannot_be_compiled_are_told(kernels: pytest.MonkeyPatch) -> None:
     def fails(*given: Any) -> torch.Tensor:
         raise RuntimeError("no C compiler")

@@ -232,7 +232,7 @@ class BatchedLearner(Learner):
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         if self.foreign:
             return self.slow.train(models, jobs)
-        with settled():
+        with settled(), _current(self.device):
             return self._train(models, jobs)
 
     def _train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
@@ -532,7 +532,7 @@ class BatchedLearner(Learner):
     def evaluate(
         self, models: Models, rows: Rows, x: torch.Tensor, y: torch.Tensor, parts: Indices | None = None
     ) -> Scores:
-        with settled():
+        with settled(), _current(self.device):
             return self._evaluate(models, rows, x, y, parts)
 
     def _evaluate(
@@ -628,6 +628,13 @@ class BatchedLearner(Learner):
     def close(self) -> None:
         self._passes.clear()
         self.slow.close()
+
+
+@contextlib.contextmanager
+def _current(device: torch.device) -> Iterator[None]:
+    """Within it kernels of ours, too, are launched on this device: on the current one, wherever the values lie."""
+    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+        yield
 
 
 def _batchable(module: nn.Module, lent: _LentMasks) -> nn.Module:

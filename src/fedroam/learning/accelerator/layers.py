@@ -503,13 +503,14 @@ def _tried(sizes: Sizes) -> frozenset[str]:
     x, weight = numbers(models, samples, channels, *size), numbers(models, outputs, channels, *kernel)
     y = _torch_outputs(x, weight, None, geometry)
     gradient = numbers(*y.shape)
+    biases = None, numbers(models, outputs + 1)[:, 1:]  # one is a part of a row of parameters
     ours: dict[str, Compute] = {
-        "outputs": lambda: (_our_outputs(x, weight, None, geometry),),
+        "outputs": lambda: tuple(_our_outputs(x, weight, bias, geometry) for bias in biases),
         "inputs": lambda: (_our_of_inputs(gradient, weight, geometry, size),),
         "weights": lambda: (_our_of_weights(gradient, x, weight, geometry),),
     }
     truth = {
-        "outputs": (y,),
+        "outputs": tuple(_torch_outputs(x, weight, bias, geometry) for bias in biases),
         "inputs": (_torch_of_inputs(gradient, x, weight, geometry),),
         "weights": (_torch_of_weights(gradient, x, weight, geometry),),
     }
