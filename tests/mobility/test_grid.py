@@ -163,9 +163,9 @@ def test_the_way_of_a_round_by_hand() -> None:
 
 def test_a_state_needs_positions_of_the_right_shape() -> None:
     facts = World(0, 3, np.ones((3, 2), dtype=np.int64), 1.0)
-    with pytest.raises(TypeError, match=r"position \[3, 2\], found None"):
+    with pytest.raises(InputError, match=r"position \[3, 2\], found None"):
         checked({}, facts)
-    with pytest.raises(TypeError, match=r"found \(2, 2\)"):
+    with pytest.raises(InputError, match=r"found \(2, 2\)"):
         checked({"position": np.zeros((2, 2))}, facts)
 
 

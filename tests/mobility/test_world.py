@@ -54,7 +54,7 @@ def test_a_place_that_is_no_number_is_told_unless_its_client_is_away():
     assert (
         checked({"position": place, "present": np.array([True, False, True])}, world())["position"] is place
     )
-    with pytest.raises(TypeError, match=r"position \[3, 2\], found \(2, 2\)"):
+    with pytest.raises(InputError, match=r"position \[3, 2\], found \(2, 2\)"):
         checked({"position": place[:2]}, world())
 
 

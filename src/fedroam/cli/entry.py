@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import io
 import itertools
 import sys
 import traceback
@@ -109,6 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     to end with it: Ctrl-C has no effect any more."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
+        _say_what_can_be_said()
         _take_as_old()
         warnings_in_lines(tell)
     try:
@@ -121,6 +123,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if arguments is None:
             gc.freeze()  # or, as it ends, Python looks through all that torch has loaded: a fifth of a short run
     return code
+
+
+def _say_what_can_be_said() -> None:
+    """Have what the encoding of the output lacks, as that of a Windows file lacks a minus sign, written as a question
+    mark: a run that is done does not fail for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _take_as_old() -> None:

@@ -75,5 +75,6 @@ def headline(path: Path) -> str:
             break
         lines.append(line.removeprefix("#").strip())
     text = " ".join(lines)
-    sentence = re.match(r".*?[.?!](?=\s|$)", text)
+    # A sentence does not end within brackets, as of a source, nor after "et al." or "Sec.".
+    sentence = re.match(r"(?:\([^)]*\)|(?:al|Sec|Fig|Eq|Alg|App)\.|.)*?[.?!](?=\s|$)", text)
     return sentence.group() if sentence else text

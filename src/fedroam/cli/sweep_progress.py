@@ -43,7 +43,9 @@ def measured_costs(plan: SweepPlan, todo: Mapping[str, SweepRun], workers: int) 
     from fedroam.learning.cpu.workers import cores
     from fedroam.planning.own_parts import modules_of
     from fedroam.sweep.estimate import estimate
+    from fedroam.sweep.running import check_workers
 
+    check_workers(workers)
     modules = modules_of(run.experiment for run in todo.values())
     found = estimate(todo, min(workers or cores(), len(todo)), use=plan.use, modules=modules)
     for reason in dict.fromkeys(found.failed.values()):

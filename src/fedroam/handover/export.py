@@ -59,7 +59,7 @@ class _Writer:
     content: Callable[[nn.Module, tuple[int, ...]], bytes]
 
 
-def export_model(model: FinalModel, to: str, folder: Path) -> Path:
+def export_model(model: FinalModel, to: str, folder: str | Path) -> Path:
     """Write a model into a folder of its own (made if need be), and return the model's file.
 
     `safetensors` and `state_dict` hold the values of `module.state_dict()`; `onnx` and `torchscript` the computation,
@@ -72,6 +72,7 @@ def export_model(model: FinalModel, to: str, folder: Path) -> Path:
     """
     if to not in FORMATS:
         raise InputError(f"--to {to!r}: allowed are {', '.join(FORMATS)}")
+    folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is there and not an empty folder; choose another --out")
     writer = FORMATS[to]

@@ -201,16 +201,18 @@ class KnowsSeconds(Protocol):
 
 
 def checked(state: Mapping[str, Any], world: World) -> dict[str, np.ndarray]:
-    """`state` as plain arrays. Raises TypeError where a pattern forgot `position` or gave it another shape, and
-    InputError where it puts a client that is present at a place that is no number, or keeps what is none.
+    """`state` as plain arrays. Raises InputError where a pattern gave no mapping, forgot `position` or gave it another
+    shape, puts a client that is present at a place that is no number, or keeps what is none.
     """
+    if not isinstance(state, Mapping):
+        raise InputError(f"its state is {type(state).__name__}, expected is a mapping with `position`")
     arrays = {name: np.asarray(value) for name, value in state.items()}
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf":
             raise InputError(f"the state's {name!r} is {array.dtype}, allowed are arrays of numbers")
     found = arrays["position"].shape if "position" in arrays else None
     if found != (world.clients, 2):
-        raise TypeError(f"a mobility state needs position [{world.clients}, 2], found {found}")
+        raise InputError(f"its state needs position [{world.clients}, 2], found {found}")
     present = np.asarray(arrays.get("present", np.ones(world.clients)), dtype=bool)
     _refuse_no_numbers(arrays["position"], np.arange(world.clients), present)
     return arrays

@@ -32,7 +32,7 @@ def read_settings(source: str | Path) -> tuple[Settings, str]:
             raise unknown("experiment", str(source), named)
         raise InputError(f"{source}: no such experiment file (named experiments: {', '.join(named)})")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark of its encoding
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{source}: cannot be read: {error}") from None
     try:

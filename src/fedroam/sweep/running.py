@@ -65,8 +65,7 @@ def run_sweep(
     KeyboardInterrupt), InputError for a folder or settings that make no sense. On Linux, macOS and Windows a script
     that calls this must do so below `if __name__ == "__main__":`.
     """
-    if workers < 0 or (ray is None and workers > MOST_WORKERS):
-        raise InputError(f"workers = {workers}: allowed are 0 (one a core) to {MOST_WORKERS}, more with ray")
+    check_workers(workers, ray)
     if memory_gib is not None and not memory_gib > 0:
         raise InputError(f"memory = {memory_gib:g} GiB: allowed is more than 0")
     check_trackers(track)
@@ -85,6 +84,12 @@ def run_sweep(
             watch, stopping = observer or (lambda *_: None), on_interrupt or (lambda: None)
             _compute(chosen, root, ledger, todo, workers, memory_gib, ray, watch, stopping, tuple(track))
     return open_sweep(root)
+
+
+def check_workers(workers: int, ray: str | None = None) -> None:
+    """Raise InputError where there cannot be so many workers."""
+    if workers < 0 or (ray is None and workers > MOST_WORKERS):
+        raise InputError(f"workers = {workers}: allowed are 0 (one a core) to {MOST_WORKERS}, more with ray")
 
 
 def _check_devices(plan: SweepPlan, root: Path) -> None:

@@ -90,6 +90,8 @@ def plot(
     included = [run for variant in compared for run in variant.included]
     if not included:
         raise InputError(f"{runs[0].folder}: no round has been recorded yet; run it first")
+    if what == "round":
+        raise unknown("column of rounds", what, [str(name) for name in included[0].rounds if name != "round"])
     drawn = quantity(what, included)
     varied = _varied(compared)
     names = [by] if isinstance(by, str) else list(by)

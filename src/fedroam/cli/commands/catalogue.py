@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,7 +40,7 @@ def init(
     except OSError as error:
         raise InputError(f"{file}: cannot be written ({error.strerror or error})") from None
     say(f"written: {file}")
-    say(f"run it with: fedroam run {file}")
+    say(f"run it with: fedroam run {shlex.quote(str(file))}")
 
 
 def list_parts(
