@@ -472,13 +472,8 @@ def test_all_is_judged_by_what_is_there_however_far_the_claim_asked_has_grown(
     assert json.loads((call.folder / "studies/mine/quick/study.json").read_text())["seeds"] == [0, 1, 2]
 
 
-def test_a_look_that_was_taken_is_recorded_whatever_ends_the_next(
-    call: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ctrl-C, when the runs of the second look begin, and then once more: there was one look, and no second."""
-    call.write("mine.py", STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,"))
-    monkeypatch.setattr(looks, "LOOKS", (2, 3))
-    monkeypatch.setattr(verdicts, "FUTILE", 0.0)
+def stopped_at_the_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C when runs of a third seed are to begin."""
     sweep = reproduce.Wave._sweep
 
     def broken_off(wave: reproduce.Wave, work: StudyRuns, missing: set[str]) -> None:
@@ -487,6 +482,16 @@ def test_a_look_that_was_taken_is_recorded_whatever_ends_the_next(
         sweep(wave, work, missing)
 
     monkeypatch.setattr(reproduce.Wave, "_sweep", broken_off)
+
+
+def test_a_look_that_was_taken_is_recorded_whatever_ends_the_next(
+    call: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C, when the runs of the second look begin, and then once more: there was one look, and no second."""
+    call.write("mine.py", STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,"))
+    monkeypatch.setattr(looks, "LOOKS", (2, 3))
+    monkeypatch.setattr(verdicts, "FUTILE", 0.0)
+    stopped_at_the_second_look(monkeypatch)
     for _ in range(2):
         answer = call(*GROWING)
         assert answer.code == 130
@@ -503,14 +508,8 @@ def test_looks_that_were_planned_without_records_stay(
     call.write("mine.py", STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,"))
     monkeypatch.setattr(looks, "LOOKS", (2, 3))
     monkeypatch.setattr(verdicts, "FUTILE", 0.0)
-    sweep = reproduce.Wave._sweep
-
-    def broken_off(wave: reproduce.Wave, work: StudyRuns, missing: set[str]) -> None:
-        if stopped and work.seeds == 3:
-            raise KeyboardInterrupt
-        sweep(wave, work, missing)
-
-    monkeypatch.setattr(reproduce.Wave, "_sweep", broken_off)
+    if stopped:
+        stopped_at_the_second_look(monkeypatch)
     asked = ("reproduce", "mine.py", "helps")
     judge = (*asked, "--judge-only", "--scale")
     assert call(*asked, "--until-decided", "--workers", "1", "--quiet").code == (130 if stopped else 0)

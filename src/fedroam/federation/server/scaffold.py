@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -22,6 +23,9 @@ CONTROL, CONTROLS = "control", "controls"
 # parameters] each.
 HANDED, ROUNDS, MODELS, THEIR_CONTROLS = "handed", "handed_rounds", "handed_global", "handed_control"
 COLUMNS = 2**14  # that a worker does at a time
+Origin = tuple[
+    np.ndarray, np.ndarray, int
+]  # the server's model and control that work began with, and its round
 
 
 @register("federation", "scaffold", source="Karimireddy et al., ICML 2020, Alg. 1, Eqs. 3 to 5")
@@ -82,15 +86,15 @@ class Scaffold(Part, ServerLoop):
     def aggregate(self, round: ServerRound) -> None:
         """Eqs. 4 and 5. A client without a single step leaves its control as it is."""
         before, control = round.state[GLOBAL], round.state[CONTROL]
-        controls, moved = self._moved(round)
+        origins = self._origins(round)
+        controls, moved = self._moved(round, origins)
         equal = np.full(len(round.clients), 1 / len(round.clients))
         shares = equal if self.average == "clients" else round.shares()
         mean = weighted_mean(round.models.parameters, round.clients, shares)
-        origins = [origin for origin, _, _ in self._origins(round)]
-        if any(origin is not before for origin in origins):
+        if any(handed is not before for handed, _, _ in origins):
             # Who began with another model moves the present one as far as that one.
-            for share, origin in zip(shares, origins, strict=True):
-                mean += np.float32(share) * (before - origin)
+            for share, (handed, _, _) in zip(shares, origins, strict=True):
+                mean += np.float32(share) * (before - handed)
         # So written that a step of 1 ends at the mean itself.
         round.state[GLOBAL] = mean + (self.server_lr - 1) * (mean - before)
         round.state[GLOBAL_BUFFERS] = weighted_mean(round.models.buffers, round.clients, shares)
@@ -103,7 +107,7 @@ class Scaffold(Part, ServerLoop):
         """In which round each client's work was handed out; 0 where a checkpoint does not say."""
         return round.state.get(HANDED, np.zeros(round.context.clients, np.int64))
 
-    def _origins(self, round: ServerRound) -> list[tuple[np.ndarray, np.ndarray, int]]:
+    def _origins(self, round: ServerRound) -> list[Origin]:
         """The server's model and its control that each active client was handed, and in which round."""
         known = {number: k for k, number in enumerate(round.state.get(ROUNDS, np.zeros(0)).tolist())}
         found = []
@@ -132,12 +136,11 @@ class Scaffold(Part, ServerLoop):
             THEIR_CONTROLS: np.stack(controls) if controls else nothing,
         }
 
-    def _moved(self, round: ServerRound) -> tuple[np.ndarray, np.ndarray]:
+    def _moved(self, round: ServerRound, origins: Sequence[Origin]) -> tuple[np.ndarray, np.ndarray]:
         """All controls as they are now, float32 [clients, parameters], and the sum of their changes, float64
-        [parameters]: some columns at a time, of all clients in their order."""
-        controls, origins = round.state[CONTROLS], self._origins(round)
-        weights, training = self._weights(round), round.context.task.training
-        lrs = [rate(training, number) for _, _, number in origins]
+        [parameters]: some columns at a time, of all clients in their order. origins: of the active ones."""
+        controls, weights = round.state[CONTROLS], self._weights(round)
+        lrs = [rate(round.context.task.training, number) for _, _, number in origins]
         models, found = round.models.parameters, np.empty_like(controls)
         moved = np.zeros(round.layout.size)
 
