@@ -84,6 +84,29 @@ def test_seeds_that_are_said_to_decide_do_so_when_there_are_as_many() -> None:
     assert judge([above([0.001, -1.0, 1.0])])[0].reason.startswith("more than 1000 seeds")
 
 
+@pytest.mark.parametrize(("under", "inside", "over"), [(1, 8, 1), (8, 2, 0), (0, 2, 8), (0, 9, 1)])
+def test_seeds_for_a_claim_to_be_near_0_whose_signs_are_tested_count_both_ends(
+    under: int, inside: int, over: int
+) -> None:
+    """Against the chance of each outcome of n seeds that fall under, between and over the ends as those did."""
+    values = [-np.inf] * under + [0.0] * inside + [np.inf] * over
+    found = within(values, 1.0)
+    assert found.kind == "sign"
+    shares = np.array([under, inside, over]) / len(values)
+    for n in (6, 9, 13, 20):
+        decided = 0.0
+        for low in range(n + 1):
+            for high in range(n + 1 - low):
+                counts = (low, n - low - high, high)
+                tested = within(np.repeat([-np.inf, 0.0, np.inf], counts), 1.0)
+                said = tested.p_holds if points_to_yes(found) else tested.p_fails
+                decided += (said <= 0.05) * stats.multinomial.pmf(counts, n, shares)
+        told = float(chance(found, np.array([n]), 0.05, 0.05)[0])
+        assert told <= decided + 1e-9, n
+        # Two tests that both have to succeed are bounded by Bonferroni's inequality, which is close where it matters.
+        assert told >= decided - (0.02 if decided > 0.8 or not points_to_yes(found) else 1 - decided), n
+
+
 def test_where_evidence_points_is_told_by_its_estimate_not_by_looks_before() -> None:
     """Of a sequence of looks both p-values may be 1, or the smaller one of a look that pointed the other way."""
     yes, no = above([2.0, 0.5, 1.4, 0.1]), above([-0.2, 0.3, -0.1, -0.6])

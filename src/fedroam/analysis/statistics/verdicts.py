@@ -311,10 +311,24 @@ def power(effect: float, spread: float, seeds: np.ndarray, level: float, more: f
 
 
 def _chance_by_sign(evidence: Evidence, seeds: np.ndarray, level: float) -> np.ndarray:
-    """That of the sign test, if each seed has the observed chance to lie on the side where most do."""
+    """That of the sign test, if each seed has the observed chance to lie on the side where most do.
+
+    That the mean is within -bound and bound takes two tests, each at the level; that it is not one of two, each at half
+    of it (see `paired.within`).
+    """
     least, most = np.asarray(evidence.values), np.asarray(evidence.most or evidence.values)
     bound = math.log(evidence.bound) if evidence.asks == "ratio above" else evidence.bound
-    share = max((least > bound).mean(), (most < bound).mean())
+    if evidence.asks != "within":
+        return _chance_of_heads(max((least > bound).mean(), (most < bound).mean()), seeds, level)
+    if points_to_yes(evidence):
+        inside = [(least > -bound).mean(), (most < bound).mean()]
+        both = sum(_chance_of_heads(share, seeds, level) for share in inside) - 1
+        return np.asarray(np.maximum(both, 0.0))
+    return _chance_of_heads(max((least > bound).mean(), (most < -bound).mean()), seeds, level / 2)
+
+
+def _chance_of_heads(share: float, seeds: np.ndarray, level: float) -> np.ndarray:
+    """The chance that an exact test finds heads, which come with the chance `share`, to be more than half of all."""
     if share <= 0.5 or level <= 0:
         return np.zeros(len(seeds))
     from scipy import stats
