@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,37 @@ def test_what_objectives_are_handed() -> None:
         return replace(job, given={"centre": torch.randn(CLASSES, generator=draws)}, each={"own": each})
 
     check_trajectory(case, "batched", change=hand)
+
+
+def test_what_is_sent_to_the_device_does_not_grow_with_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these is a transfer, for which an accelerator waits."""
+    shape, make = SMOOTH["autograd"]
+    draws = torch.Generator().manual_seed(5)
+    sent: dict[int, int] = {}
+    for clients in (2, 9):
+        training = SGD(lr=0.02, batch_size=4, steps=3)
+        case = problem(make, shape, (8,) * clients, training=training, objective=Pulled())
+        centre, shift = torch.zeros(CLASSES), torch.zeros(case.task.layout.size)
+
+        def hand(job: Job, centre: torch.Tensor = centre, shift: torch.Tensor = shift) -> Job:
+            own = torch.randn(len(job.samples), CLASSES, generator=draws)
+            held = Anchor(0.3, shift, shift if job.client % 2 else None)
+            return replace(job, given={"centre": centre}, each={"own": own}, anchor=held)
+
+        learner, models = learner_of(case.task, "batched"), case.start()
+        learner.train(models, [hand(job) for job in case.jobs(1)])  # finds out the way
+        with monkeypatch.context() as patched:
+            calls = [0]
+
+            def counted(make: Any, *given: Any, calls: list[int] = calls, **named: Any) -> Any:
+                calls[0] += 1
+                return make(*given, **named)
+
+            for name in ("from_numpy", "tensor", "as_tensor"):
+                patched.setattr(torch, name, partial(counted, getattr(torch, name)))
+            learner.train(models, [hand(job) for job in case.jobs(2)])
+        sent[clients] = calls[0]
+    assert 0 < sent[2] == sent[9] < 12
 
 
 def test_anchors_and_parameters_without_a_gradient() -> None:

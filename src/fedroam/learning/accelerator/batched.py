@@ -162,39 +162,121 @@ class _State:
 @dataclass(frozen=True)
 class _Batch:
     """A step of some jobs. index, classes: int64 [jobs, n], filled up to a common n. weights: int64 [jobs], how many of
-    them are real. positions: of these in the job's samples.
+    them are real; lengths: the same, here. places: int64 [jobs, n] of `_Beside.each`, None where nobody is handed any.
     """
 
     index: torch.Tensor
     classes: torch.Tensor
     weights: torch.Tensor
-    positions: list[np.ndarray]
+    lengths: list[int]
+    places: torch.Tensor | None
 
 
 @dataclass(frozen=True)
 class _Plan:
     """Steps of some jobs, side by side. lengths, weights: int64 [jobs, steps], here and on the device, of their
-    batches, 0 where there is none. index, classes: int64 [jobs, steps, n] on the device, filled up to the largest n.
-    batches: of each job, positions in its samples.
+    batches, 0 where there is none. index, classes, places (see `_Batch`): int64 [jobs, steps, n] on the device, filled
+    up to the largest n.
     """
 
     lengths: np.ndarray
     weights: torch.Tensor
     index: torch.Tensor
     classes: torch.Tensor
-    batches: Sequence[Sequence[np.ndarray]]
+    places: torch.Tensor | None
 
     def step(self, step: int, jobs: Sequence[int]) -> _Batch:
         """Of some jobs, which have a batch in this step."""
-        most = int(self.lengths[jobs, step].max())
+        lengths = self.lengths[jobs, step].tolist()
+        most = max(lengths)
         index, classes = self.index[:, step, :most], self.classes[:, step, :most]
-        weights = self.weights[:, step]
+        weights, places = self.weights[:, step], None if self.places is None else self.places[:, step, :most]
         if len(jobs) < len(self.lengths):
             rows = torch.tensor(jobs, device=index.device)
             index, classes, weights = index[rows], classes[rows], weights[rows]
+            places = None if places is None else places[rows]
         # Of like strides, however many steps are planned: a recording is of inputs that lie as these do.
         index, classes, weights = (standard(each) for each in (index, classes, weights))
-        return _Batch(index, classes, weights, [self.batches[k][step] for k in jobs])
+        return _Batch(index, classes, weights, lengths, places)
+
+
+@dataclass(frozen=True)
+class _Anchors:
+    """What holds which jobs of a pass, those that are held alike together: rows (int64; None: all), by how much, and
+    the target; and rows with what shifts the gradient of each, float32 [rows, parameters].
+    """
+
+    pulled: Sequence[tuple[torch.Tensor | None, float, torch.Tensor | None]]
+    shifted: Sequence[tuple[torch.Tensor | None, torch.Tensor]]
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job], device: torch.device) -> _Anchors:
+        """Those of jobs, each a row of the pass."""
+        alike: dict[tuple[float, int], tuple[list[int], torch.Tensor | None]] = {}
+        shifts: dict[int, torch.Tensor] = {}
+        for k, anchor in enumerate(job.anchor for job in jobs):
+            if anchor is not None and anchor.pull:
+                alike.setdefault((anchor.pull, id(anchor.target)), ([], anchor.target))[0].append(k)
+            if anchor is not None and anchor.shift is not None:
+                shifts[k] = anchor.shift
+
+        def rows(some: Sequence[int]) -> torch.Tensor | None:
+            return None if len(some) == len(jobs) else torch.tensor(some, device=device)
+
+        pulled = [(rows(some), pull, target) for (pull, _), (some, target) in alike.items()]
+        return cls(pulled, [(rows(list(shifts)), torch.stack(list(shifts.values())))] if shifts else [])
+
+    def __bool__(self) -> bool:
+        return bool(self.pulled or self.shifted)
+
+    def hold(self, gradient: torch.Tensor, parameters: torch.Tensor) -> None:
+        """Add the terms (see `Anchor.add`) to the gradients of all jobs, float32 [jobs, parameters]."""
+        for rows, pull, target in self.pulled:
+            held = gradient if rows is None else gradient[rows]
+            held.add_(parameters if rows is None else parameters[rows], alpha=pull)
+            if target is not None:
+                held.sub_(target, alpha=pull)
+            if rows is not None:
+                gradient.index_copy_(0, rows, held)
+        for rows, shift in self.shifted:
+            if rows is None:
+                gradient.add_(shift)
+            else:
+                gradient.index_copy_(0, rows, gradient[rows].add_(shift))
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """What the jobs of a pass bring beside samples, put together once: what objectives are handed, and anchors.
+
+    given: of each job, [jobs, ...]. each: of each sample of all jobs of the plan, one job after the other.
+    """
+
+    given: Tensors
+    each: Tensors
+    anchors: _Anchors
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job], device: torch.device) -> _Beside:
+        """Of jobs that are handed the same things by name."""
+        given = {name: torch.stack([job.given[name] for job in jobs]) for name in jobs[0].given}
+        each = {name: torch.cat([job.each[name] for job in jobs]) for name in jobs[0].each}
+        return cls(given, each, _Anchors.of(jobs, device))
+
+    def some(self, jobs: Sequence[Job], rows: torch.Tensor) -> _Beside:
+        """Of some of these jobs, which are at these rows (int64)."""
+        given = {name: values[rows] for name, values in self.given.items()}
+        return _Beside(given, self.each, _Anchors.of(jobs, rows.device))
+
+    def handed(self, places: torch.Tensor | None) -> Tensors:
+        """What the objectives are handed for batches at these places, each [jobs, ...] or [jobs, n, ...]."""
+        if places is None:
+            return self.given
+        picked = {
+            name: values.index_select(0, places.flatten()).unflatten(0, places.shape)
+            for name, values in self.each.items()
+        }
+        return self.given | picked
 
 
 class BatchedLearner(Learner):
@@ -295,11 +377,12 @@ class BatchedLearner(Learner):
         twice = models.rows(torch.tensor([job.row] * 2, device=self.device)).widened()
         both = [replace(job, row=0), replace(job, row=1)]
         try:
+            beside = _Beside.of(both, self.device)
             plan = self._plan(both, [[positions]] * 2)
             rates, streams = twice.parameters.new_zeros(2, 1), [self._stream(job)] * 2
             total = torch.zeros(2, dtype=torch.float64, device=self.device)
             state = _State(twice.parameters, twice.buffers, self._momentum_of(twice), total)
-            self._stepped(layout, state, both, plan.step(0, [0, 1]), rates, streams, way)
+            self._stepped(layout, state, beside, plan.step(0, [0, 1]), rates, streams, way)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError:  # torch.func cannot follow it
@@ -330,18 +413,23 @@ class BatchedLearner(Learner):
         # Sums of losses stay on the device, which nobody waits for before the end.
         total, seen = torch.zeros(len(jobs), dtype=torch.float64, device=self.device), np.zeros(len(jobs))
         state, borrowed = _State(own.parameters, own.buffers, self._momentum_of(own), total), False
+        beside = everything = _Beside.of(jobs, self.device)
+        present = list(range(len(jobs)))
         while any(batches := [list(itertools.islice(each, AHEAD)) for each in coming]):
             plan = self._plan(jobs, batches)
             seen += plan.lengths.sum(1)
             for step, some in self._passes_of(plan.lengths):
                 everybody = len(some) == len(jobs)
                 now = None if everybody else torch.tensor(some, device=self.device)
+                if some != present:
+                    present = some
+                    beside = everything if now is None else everything.some([jobs[k] for k in some], now)
                 if now is not None and borrowed:  # the coming pass writes where it lies
                     state, borrowed = state.copied(), False
                 there = state if now is None else state.of(now)
                 those = rates if now is None else rates[now]
                 batch, chosen = plan.step(step, some), [streams[k] for k in some] if streams else []
-                after = self._stepped(layout, there, [jobs[k] for k in some], batch, those, chosen, way)
+                after = self._stepped(layout, there, beside, batch, those, chosen, way)
                 state, borrowed = (after, True) if now is None else (state.put(now, after), False)
         models.parameters[index], models.buffers[index] = state.parameters, state.buffers
         if models.momentum is not None:
@@ -372,24 +460,27 @@ class BatchedLearner(Learner):
         for sizes, own in zip(lengths, batches, strict=True):
             sizes[: len(own)] = [len(batch) for batch in own]
         begins = np.cumsum([0, *(len(job.samples) for job in jobs[:-1])])
+        places = np.zeros((*lengths.shape, int(lengths.max())), dtype=np.int64)
+        real = np.arange(places.shape[2]) < lengths[:, :, None]
         flat = np.concatenate([batch for own in batches for batch in own])
-        flat = np.concatenate([job.samples for job in jobs])[flat + np.repeat(begins, lengths.sum(1))]
-        chosen = np.zeros((*lengths.shape, int(lengths.max())), dtype=np.int64)
-        real = np.arange(chosen.shape[2]) < lengths[:, :, None]
-        chosen[real] = flat
+        places[real] = flat + np.repeat(begins, lengths.sum(1))
         # What fills a batch up is its own first sample, without a class: of another one, which the model may not bear
         # (0 times an overflow is no number), the client knows nothing.
-        index = torch.from_numpy(np.where(real, chosen, chosen[:, :, :1])).to(self.device)
+        places = np.where(real, places, places[:, :, :1])
+        index = torch.from_numpy(np.concatenate([job.samples for job in jobs])[places]).to(self.device)
         weights = torch.from_numpy(lengths).to(self.device)
-        there = torch.arange(chosen.shape[2], device=self.device) < weights[:, :, None]
+        there = torch.arange(places.shape[2], device=self.device) < weights[:, :, None]
         classes = torch.where(there, self.task.y[index], NO_CLASS)
-        return _Plan(lengths, weights, index, classes, batches)
+        picked = any(job.each for job in jobs)
+        return _Plan(
+            lengths, weights, index, classes, torch.from_numpy(places).to(self.device) if picked else None
+        )
 
     def _stepped(
         self,
         layout: Layout,
         state: _State,
-        jobs: Sequence[Job],
+        beside: _Beside,
         batch: _Batch,
         rates: torch.Tensor,
         streams: Sequence[torch.Generator],
@@ -399,17 +490,12 @@ class BatchedLearner(Learner):
         the next call, whatever that is for.
         """
         most = batch.index.shape[1]
-        parts = [
-            job.handed(torch.from_numpy(positions).to(self.device))
-            for job, positions in zip(jobs, batch.positions, strict=True)
-            if not job.plain
-        ]
-        handed = {name: torch.stack([each[name] for each in parts]) for name in (parts[0] if parts else {})}
+        handed = beside.handed(batch.places)
         masks = [
-            torch.stack([_mask(draw, len(b), most, g) for b, g in zip(batch.positions, streams, strict=True)])
+            torch.stack([_mask(draw, n, most, g) for n, g in zip(batch.lengths, streams, strict=True)])
             for draw in way.draws
         ]
-        names, anchored = tuple(handed), any(job.anchor is not None for job in jobs)
+        names, anchored = tuple(handed), bool(beside.anchors)
         compute = partial(self._gradients if anchored else self._step, layout, way, names)
         if (way.kind, names, anchored) not in self._passes:
             self._passes[way.kind, names, anchored] = RecordedPass(
@@ -424,7 +510,7 @@ class BatchedLearner(Learner):
         )
         if anchored:
             gradient, loss, buffers = found
-            _hold(gradient, state.parameters, jobs)
+            beside.anchors.hold(gradient, state.parameters)
             given = state.parameters, buffers, momentum, state.total, batch.weights, rates
             found = self._moved(way, given, gradient, loss)
         parameters, buffers, momentum, total = found
@@ -684,10 +770,3 @@ def _blocks(rows: int, samples: int, parts: Indices | None) -> Iterator[tuple[in
         own = np.arange(samples) if parts is None else parts[k]
         for begin in range(0, len(own), EVALUATION_BATCH):
             yield k, own[begin : begin + EVALUATION_BATCH]
-
-
-def _hold(gradient: torch.Tensor, parameters: torch.Tensor, jobs: Sequence[Job]) -> None:
-    """Add the terms of anchors to the gradients, row by row."""
-    for k, job in enumerate(jobs):
-        if job.anchor is not None:
-            job.anchor.add(gradient[k], parameters[k])
