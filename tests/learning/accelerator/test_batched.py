@@ -164,12 +164,12 @@ def test_what_objectives_are_handed() -> None:
 
 def test_what_is_sent_to_the_device_does_not_grow_with_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of these is a transfer, for which an accelerator waits."""
-    shape, make = SMOOTH["autograd"]
+    shape, network = SMOOTH["autograd"]
     draws = torch.Generator().manual_seed(5)
     sent: dict[int, int] = {}
     for clients in (2, 9):
         training = SGD(lr=0.02, batch_size=4, steps=3)
-        case = problem(make, shape, (8,) * clients, training=training, objective=Pulled())
+        case = problem(network, shape, (8,) * clients, training=training, objective=Pulled())
         centre, shift = torch.zeros(CLASSES), torch.zeros(case.task.layout.size)
 
         def hand(job: Job, centre: torch.Tensor = centre, shift: torch.Tensor = shift) -> Job:
@@ -186,8 +186,9 @@ def test_what_is_sent_to_the_device_does_not_grow_with_clients(monkeypatch: pyte
                 calls[0] += 1
                 return make(*given, **named)
 
-            for name in ("from_numpy", "tensor", "as_tensor"):
-                patched.setattr(torch, name, partial(counted, getattr(torch, name)))
+            ways = {"from_numpy": torch.from_numpy, "tensor": torch.tensor, "as_tensor": torch.as_tensor}
+            for name, make in ways.items():
+                patched.setattr(torch, name, partial(counted, make))
             learner.train(models, [hand(job) for job in case.jobs(2)])
         sent[clients] = calls[0]
     assert 0 < sent[2] == sent[9] < 12

@@ -21,8 +21,10 @@ from fedroam.learning.accelerator.recorded_passes import (
     Compute,
     CudaGraph,
     RecordedPass,
+    Recordings,
     _pool,
     capture_on,
+    room_on,
 )
 from fedroam.learning.training import SGD
 from support.learners import CLASSES, SMOOTH, check_trajectory, learner_of, problem
@@ -67,7 +69,7 @@ def products(given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
 
 
 def test_a_pass_is_recorded_when_its_sizes_come_again() -> None:
-    found = RecordedPass(products, Rerun)
+    found = RecordedPass(products, Recordings(Rerun))
     for times in range(5):
         x, y = torch.full((2, 3), float(times)), torch.arange(12.0).view(3, 4)
         product, total = found(x, y)
@@ -77,7 +79,7 @@ def test_a_pass_is_recorded_when_its_sizes_come_again() -> None:
 
 
 def test_sizes_layouts_and_types_have_recordings_of_their_own() -> None:
-    found = RecordedPass(lambda given: (given[0].float().cumsum(0),), Rerun)
+    found = RecordedPass(lambda given: (given[0].float().cumsum(0),), Recordings(Rerun))
     inputs = [torch.rand(4, 4), torch.rand(4, 4).t(), torch.rand(5, 4), torch.ones(4, 4, dtype=torch.int64)]
     for _ in range(3):
         for x in inputs:
@@ -85,17 +87,56 @@ def test_sizes_layouts_and_types_have_recordings_of_their_own() -> None:
     assert (Rerun.made, Rerun.played) == (4, 8)
 
 
-def test_what_was_played_longest_ago_goes_first() -> None:
-    found = RecordedPass(lambda given: (given[0] * 2,), Rerun, most=2)
-    for size in (1, 1, 2, 2, 1, 3, 3):  # the third size takes the place of the second
-        assert torch.equal(found(torch.ones(size))[0], torch.full((size,), 2.0))
-    assert Rerun.made == 3
-    found(torch.ones(1))
-    assert Rerun.made == 3
-    found(torch.ones(2))
-    assert Rerun.made == 3
-    found(torch.ones(2))
-    assert Rerun.made == 4
+def doubled(recordings: Recordings) -> RecordedPass:
+    return RecordedPass(lambda given: (given[0] * 2,), recordings)
+
+
+def test_what_was_played_longest_ago_makes_room_unless_it_still_comes_in_every_round() -> None:
+    recordings = Recordings(Rerun, most=2)
+    found = doubled(recordings)
+
+    def round_of(*sizes: int) -> int:
+        recordings.begin()
+        for size in sizes:
+            assert torch.equal(found(torch.ones(size))[0], torch.full((size,), 2.0))
+        return Rerun.made
+
+    assert round_of(1, 2) == 0
+    assert round_of(2, 1) == 2
+    assert [round_of(1, 2, 3, 3) for _ in range(5)] == [2] * 5  # 3 waits: none of the others is left unused
+    assert [round_of(2, 3) for _ in range(2)] == [2, 3]  # 1 was last played two rounds ago
+    assert [round_of(1, 2, 3) for _ in range(3)] == [3] * 3
+    assert len(recordings) == 2
+
+
+def test_passes_share_the_room_for_their_recordings() -> None:
+    """Bytes of what goes in and what comes out: 8 for each number."""
+    recordings = Recordings(Rerun, room=8 * 100)
+    some, others = doubled(recordings), doubled(recordings)
+    played = []
+    for _ in range(4):
+        recordings.begin()
+        for each, size in ((some, 60), (others, 60), (others, 40), (others, 1), (some, 101)):
+            before = Rerun.played
+            assert torch.equal(each(torch.ones(size))[0], torch.full((size,), 2.0))
+            played.append(Rerun.played > before)
+        assert recordings.size <= 800
+    assert played == [False] * 5 + [True, False, True, False, False] * 3
+    recordings.begin()
+    recordings.begin()
+    recordings.begin()
+    others(torch.ones(60))
+    assert (len(recordings), recordings.size) == (2, 800)  # the 60 of the first pass are gone, 40 are enough
+
+
+def test_a_recording_that_makes_no_room_by_going_stays() -> None:
+    recordings = Recordings(Rerun, room=8 * 10)
+    found = doubled(recordings)
+    for sizes in ((4, 5), (4, 5), (5,), (5, 9), (5, 9), (5, 9)):
+        recordings.begin()
+        for size in sizes:
+            found(torch.ones(size))
+    assert len(recordings) == 2  # 9 is too large as long as 5 is played: it is not worth the loss of 4
 
 
 def test_what_cannot_be_recorded_is_computed() -> None:
@@ -105,7 +146,7 @@ def test_what_cannot_be_recorded_is_computed() -> None:
         tried.append(compute)
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    found = RecordedPass(products, refuses)
+    found = RecordedPass(products, Recordings(refuses))
     ones = torch.ones(2, 2)
     assert float(found(ones, ones)[1]) == 4
     with pytest.warns(UserWarning, match=r"cannot be recorded \(operation not permitted"):
@@ -122,19 +163,18 @@ def test_a_pass_that_cannot_be_recorded_ends_recording_for_all(monkeypatch: pyte
     monkeypatch.setattr(module, "capture_on", lambda device: Rerun)
     learner, models = learner_of(case.task, "batched"), case.start()
     learner.train(models, case.jobs(1))
-    (first,) = learner._passes.values()
     assert Rerun.made == 1
 
     def refuses(compute: Compute, inputs: Sequence[torch.Tensor]) -> Rerun:
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    other = RecordedPass(products, refuses, given_up=learner._unrecorded)
-    ones = torch.ones(2, 2)
+    other, ones = RecordedPass(products, learner.recordings), torch.ones(2, 2)
+    learner.recordings.record = refuses
     other(ones, ones)
     with pytest.warns(UserWarning, match="cannot be recorded"):
         other(ones, ones)
-    assert learner.record is first.record is None
-    assert not first._kept
+    assert learner.recordings.record is None
+    assert not len(learner.recordings)
     learner.train(models, case.jobs(2))
     assert Rerun.made == 1
     assert torch.equal(models.parameters, truth.parameters)
@@ -200,18 +240,19 @@ def test_where_memory_is_too_short_for_a_recording_the_pass_is_computed() -> Non
     def full(compute: Compute, inputs: Sequence[torch.Tensor]) -> Rerun:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    found, ones = RecordedPass(products, full), torch.ones(2, 2)
+    recordings = Recordings(full)
+    found, ones = RecordedPass(products, recordings), torch.ones(2, 2)
     found(ones, ones)
     with pytest.warns(UserWarning, match=r"cannot be recorded \(CUDA out of memory"):
         assert float(found(ones, ones)[1]) == 4
-    assert found.record is None
+    assert recordings.record is None
 
 
 def test_memory_that_ran_out_is_not_hidden() -> None:
     def full(given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    found = RecordedPass(full, Rerun)
+    found = RecordedPass(full, Recordings(Rerun))
     with pytest.raises(torch.OutOfMemoryError):
         found(torch.ones(2, 2))
 
@@ -230,6 +271,7 @@ def test_batches_of_like_shape_share_a_recording_however_many_steps_are_planned(
 def test_nothing_is_recorded_on_a_processor() -> None:
     assert capture_on(torch.device("cpu")) is None
     assert capture_on(torch.device("cuda")) is not None
+    assert room_on(torch.device("cpu")) is None
 
 
 @pytest.mark.parametrize("network", ["batched", "autograd"])
@@ -299,7 +341,7 @@ def test_dropout_and_buffers_reach_recordings(monkeypatch: pytest.MonkeyPatch) -
 
     case = problem(network, sizes=(24, 16, 24), training=SGD(lr=0.02, batch_size=8, epochs=2))
     learner = learner_of(case.task, "batched")
-    assert learner.record is None  # of a processor
+    assert learner.recordings.record is None  # of a processor
     monkeypatch.setattr(module, "capture_on", lambda device: Rerun)
     check_trajectory(case, "batched")
     assert Rerun.played > 0

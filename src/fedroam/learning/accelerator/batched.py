@@ -25,7 +25,7 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.errors import FedroamError
 from fedroam.learning.accelerator.layers import in_place
-from fedroam.learning.accelerator.recorded_passes import RecordedPass, capture_on
+from fedroam.learning.accelerator.recorded_passes import RecordedPass, Recordings, capture_on, room_on
 from fedroam.learning.cpu.worker_model import probe
 from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, cases, check_jobs, rate
 from fedroam.learning.layout import Entry, Layout
@@ -297,7 +297,8 @@ class BatchedLearner(Learner):
         self.loss = _Loss(self.module, task).train()
         self.types = {name: buffer.dtype for name, buffer in self.module.named_buffers()}
         self.autocast = precision == "bfloat16"
-        self.record = capture_on(self.device) if recorded else None
+        record = capture_on(self.device) if recorded else None
+        self.recordings = Recordings(record, room=room_on(self.device))
         self._ways: dict[tuple[str, ...], _Way] = {}
         self._passes: dict[tuple[tuple[str, ...], tuple[str, ...], bool], RecordedPass] = {}
         self._outputs_each: int | None = None  # of the network; 0 where it cannot be judged in batched passes
@@ -319,6 +320,7 @@ class BatchedLearner(Learner):
 
     def _train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         check_jobs(jobs, self.task, len(models), self._known)
+        self.recordings.begin()
         losses = np.full(len(jobs), np.nan)
         alike: dict[tuple[str, ...], list[int]] = {}
         sizes: dict[int, int] = {}  # of each job's first batch
@@ -498,9 +500,7 @@ class BatchedLearner(Learner):
         names, anchored = tuple(handed), bool(beside.anchors)
         compute = partial(self._gradients if anchored else self._step, layout, way, names)
         if (way.kind, names, anchored) not in self._passes:
-            self._passes[way.kind, names, anchored] = RecordedPass(
-                compute, self.record, given_up=self._unrecorded
-            )
+            self._passes[way.kind, names, anchored] = RecordedPass(compute, self.recordings)
         momentum = state.momentum
         if momentum is None:
             momentum = state.parameters.new_empty(0)
@@ -526,12 +526,6 @@ class BatchedLearner(Learner):
                 f"{self.device} is out of memory for models computed in one pass: "
                 f"set engine.samples below {self.samples} ({error})"
             ) from error
-
-    def _unrecorded(self) -> None:
-        """Record no pass any more: what one of them does to the device while it cannot be is not known."""
-        self.record = None
-        for each in self._passes.values():
-            each.stop()
 
     def _samples(self, index: torch.Tensor) -> torch.Tensor:
         """The samples of an index of the task's (int64 [rows, n]), [rows, n, ...], as they lie in memory."""
@@ -713,6 +707,7 @@ class BatchedLearner(Learner):
     @override
     def close(self) -> None:
         self._passes.clear()
+        self.recordings.stop()
         self.slow.close()
 
 
