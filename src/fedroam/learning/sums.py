@@ -99,16 +99,21 @@ def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
         run = kernel(RowDistances(), here)
         _each(len(rows), columns, BLOCK, partial(_distances_into, run, rows, mean.contiguous(), found))
         return found
-    # In blocks too small to be divided among threads: the same for any number of them. Taken from an accelerator
-    # together, which waits for all that was asked before each time that something is.
-    several = [(rows[:, some], mean[some]) for some in _column_blocks(rows)]
-    parts = [
-        torch.stack(
-            [part.sum() for block, middle in several for part in ((block[k] - middle) ** 2).split(BLOCK)]
-        )
-        for k in range(len(rows) if columns else 0)
-    ]
-    return torch.stack(parts).cpu().numpy() if parts else np.empty((len(rows), 0))
+    # In blocks too small to be divided among threads: the same for any number of them. Row by row, since an accelerator
+    # adds up in another order where more is to be added up; and taken from it together, which waits for all that was
+    # asked before each time that something is.
+    several = [(rows[:, some], mean[some], _whole_parts(mean[some])) for some in _column_blocks(rows)]
+    found: list[torch.Tensor] = []
+    for k in range(len(rows)):
+        for block, middle, away in several:
+            torch.sub(block[k], middle, out=away[: len(middle)]).square_()
+            found.append(away.view(-1, BLOCK).sum(1))
+    return torch.cat(found).view(len(rows), -1).cpu().numpy() if found else np.empty((len(rows), 0))
+
+
+def _whole_parts(mean: torch.Tensor) -> torch.Tensor:
+    """Zeros, float64, as many as so many columns have in whole parts."""
+    return mean.new_zeros(-(-len(mean) // BLOCK) * BLOCK, dtype=torch.float64)
 
 
 def products(matrix: torch.Tensor, own: int, rows: np.ndarray) -> np.ndarray:
