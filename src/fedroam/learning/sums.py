@@ -103,12 +103,12 @@ def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
     # adds up in another order where more is to be added up; and taken from it together, which waits for all that was
     # asked before each time that something is.
     several = [(rows[:, some], mean[some], _whole_parts(mean[some])) for some in _column_blocks(rows)]
-    found: list[torch.Tensor] = []
+    parts: list[torch.Tensor] = []
     for k in range(len(rows)):
         for block, middle, away in several:
             torch.sub(block[k], middle, out=away[: len(middle)]).square_()
-            found.append(away.view(-1, BLOCK).sum(1))
-    return torch.cat(found).view(len(rows), -1).cpu().numpy() if found else np.empty((len(rows), 0))
+            parts.append(away.view(-1, BLOCK).sum(1))
+    return torch.cat(parts).view(len(rows), -1).cpu().numpy() if parts else np.empty((len(rows), 0))
 
 
 def _whole_parts(mean: torch.Tensor) -> torch.Tensor:
