@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hmac
 import re
 import socket
 import threading
@@ -291,6 +292,38 @@ def test_an_update_that_does_not_reach_its_access_point_waits(tmp_path: Path) ->
     same_runs(network, without(MOHAWK, tmp_path / "simulated", set(), transfers=lost))
 
 
+@pytest.mark.parametrize("shown", [0, 255])
+def test_who_says_that_it_has_brought_its_model_and_has_not_harms_nobody_else(
+    shown: int, tmp_path: Path
+) -> None:
+    """Its access point goes on to aggregate what it has."""
+    scene = prepare(MOHAWK)
+    scene.learner.close()
+    ap = int(scene.parts.federation.distribute(_first(scene, begin(scene))).state["ap"][2])
+    number = int(access_point(ap))
+
+    def apply(node: Node) -> None:
+        honest = node._work
+
+        def work(order: Order, arrays: Any) -> dict[str, np.ndarray]:
+            if order.work != "carry" or order.round != 1 or not arrays["puts"].any():
+                return honest(order, arrays)
+            false = {"arrived": np.ones(order.rows, dtype=bool)}
+            return {**false, "receipt": np.full((order.rows, 32), shown, np.uint8)}
+
+        node._work = work  # type: ignore[method-assign]
+
+    site = LocalSite.new(tmp_path / "site", MOHAWK)
+    network = site.run(tmp_path / "network", {2: apply})
+    assert site.lines == [
+        f"round 1: client-02 says that access-point-0{ap} has its model, and shows no receipt",
+        f"round 1: the model of client-02 has not reached access-point-0{ap}: their link counts as down",
+        f"round 2: models of client-02 reach access-point-0{ap} again",
+    ]
+    lost = frozenset({(1, 2, number)})
+    same_runs(network, without(MOHAWK, tmp_path / "simulated", set(), transfers=lost))
+
+
 def test_a_site_for_another_experiment_s_roles_is_refused(tmp_path: Path) -> None:
     site = LocalSite.new(tmp_path / "site", MOHAWK)
     own = read_site(site.folder / FILE)
@@ -326,8 +359,8 @@ class Door:
         self.port = self.listener.start("127.0.0.1:0")
         self._channels: list[Any] = []
 
-    def open(self, holder: int, *, puts: bool, round: int = 1) -> None:
-        order = Order(order=f"{'0' * 16}-1", work="open", round=round, rows=1)
+    def open(self, holder: int, *, puts: bool, round: int = 1, secret: str = "") -> None:
+        order = Order(order=f"{'0' * 16}-1", work="open", round=round, rows=1, secret=secret)
         self.holding.begin(order)
         self.holding.open(
             order, {"end": np.array([holder]), "model": packed_sums([self.name]), "puts": np.array([puts])}
@@ -507,6 +540,23 @@ def test_an_access_point_takes_what_it_waits_for_and_nothing_else(station: Door)
     assert refused(lambda: station.put("client-02", pieces[0][1])) == grpc.StatusCode.NOT_FOUND
     long = station.body + bytes(10_000)
     assert refused(lambda: station.put("client-01", long * 40)) == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_who_has_brought_all_of_a_model_gets_a_receipt_that_is_its_own(station: Door) -> None:
+    secret, last = "7" * 64, len(station.body) // 1024 * 1024
+    station.open(1, puts=True, secret=secret)
+    station.open(2, puts=True, secret=secret)
+    found = [
+        station.put(name, station.body[at : at + 1024], offset=at)
+        for name in ("client-01", "client-02")
+        for at in range(0, len(station.body), 1024)
+    ]
+    assert [taken.receipt != "" for taken in found] == [taken.over for taken in found]
+    for number, taken in ((1, found[last // 1024]), (2, found[-1])):
+        what = f"{number} {station.name}".encode()
+        assert taken.receipt == hmac.new(bytes.fromhex(secret), what, "sha256").hexdigest()
+    station.open(1, puts=True, round=2)
+    assert station.holding.receipt(1, station.name) == "", "the secret goes with its round"
 
 
 def test_a_damaged_model_is_taken_again_two_times(station: Door) -> None:

@@ -23,7 +23,7 @@ pytest.importorskip("grpc")
 pytest.importorskip("cryptography")
 
 from fedroam.cli import main
-from fedroam.deploy.messages import Order, digest_of, sum_of
+from fedroam.deploy.messages import Order, digest_of, receipt, sum_of
 from fedroam.deploy.node.memory import FILE as MEMORY
 from fedroam.deploy.node.memory import Memory
 from fedroam.deploy.node.neighbours import Listener
@@ -574,6 +574,7 @@ def test_what_was_kept_is_there_and_a_damaged_model_is_not(home: Path) -> None:
     memory.keep(sum_of(good), good, "made")
     memory.keep("0" * 64, b"another")
     memory.allow([(2, sum_of(good), True)])
+    memory.say("secret", "5" * 64)
     memory.close(done=False)
     lines: list[str] = []
     node = node_of(home, "peer-00", lines.append)
@@ -581,6 +582,7 @@ def test_what_was_kept_is_there_and_a_damaged_model_is_not(home: Path) -> None:
     assert node.holding.lacks([sum_of(good), "0" * 64]) == ["0" * 64]
     assert node.holding.piece(2, 3, sum_of(good), 0, 10) is None, "it may bring it, not fetch it"
     assert node.holding.take(2, 3, sum_of(good), 0, b"") == (node.holding.size, True)
+    assert node.holding.receipt(2, sum_of(good)) == receipt("5" * 64, 2, sum_of(good))
     node.close()
     path.write_bytes(b"no database at all" * 100)
     lines.clear()
@@ -617,11 +619,13 @@ def test_memory_of_a_round_goes_with_it(home: Path) -> None:
     memory = Memory(path, OWNER, lambda line: None)
     memory.keep(sum_of(own), own, "learnt 0")
     memory.keep(sum_of(other), other)
+    memory.say("secret", "5" * 64)
     memory.begin("b 2")
     memory.close(done=False)
     left = Memory(path, OWNER, lambda line: None)
     assert left.models == {sum_of(own): own}
     assert left.allowed == []
+    assert left.said == {"session": "b 2"}
     left.close(done=False)
 
 

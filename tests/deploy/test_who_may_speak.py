@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime
 import math
@@ -625,6 +626,21 @@ def test_a_node_that_may_not_come_is_not_waited_for(server: Server, when: str) -
     assert not server.hub.wait(10 * HANGS, meanwhile)
     told = ["not waited for, as revoked or without a certificate: client-01"]
     assert server.lines == (told if when != "meanwhile" else [])
+
+
+def test_a_node_that_comes_while_it_is_looked_who_may_is_not_barred(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = server.hub.callers.site_now
+
+    def and_then() -> Any:
+        for place in server.hub._places.values():
+            place.pushes = place.pushes or asyncio.Queue()
+        return honest()
+
+    monkeypatch.setattr(server.hub.callers, "site_now", and_then)
+    assert server.hub.wait(HANGS)
+    assert server.lines == []
 
 
 def test_where_nobody_may_come_yet_all_are_waited_for(server: Server) -> None:

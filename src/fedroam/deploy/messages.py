@@ -8,6 +8,7 @@ was asked for: names, types and shapes.
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Callable, Mapping
 from typing import Annotated, Literal, TypeVar
 
@@ -22,7 +23,7 @@ from fedroam.facts import json_object
 from fedroam.learning import Layout, Models
 from fedroam.learning.held import Use
 
-PROTOCOL = 6
+PROTOCOL = 7
 HEADER = 65_536  # bytes of a header at most
 MARGIN = 65_536  # bytes of a transfer beyond its arrays: names and shapes
 NAMED = 512  # models that an order names at most, so that its header holds them
@@ -35,6 +36,7 @@ Work = Literal[
 NO_ORDER = f"{'0' * 16}-0"  # of one that has not been given yet
 SHA256 = r"^[0-9a-f]{64}$"
 Sum = Annotated[str, Field(pattern=SHA256)]
+Perhaps = Annotated[str, Field(pattern=rf"^$|{SHA256}")]
 
 
 class Refused(Exception):
@@ -82,7 +84,7 @@ class LocalJob(Header):
     """
 
     round: int = Field(ge=1)
-    model: str = Field("", pattern=r"^$|^[0-9a-f]{64}$")
+    model: Perhaps = ""
     pull: float | None = None
     arrays: dict[str, Array] = Field(default={}, max_length=16)
     each: dict[str, str] = Field(default={}, max_length=16)
@@ -101,7 +103,8 @@ class Order(Header):
     rates of whoever sends (bytes/s) are among its arrays; shaped: whether links are so slow by themselves; rate: of
     `train`, that of its answer, where it has one; lasts: of `train`, seconds that a device takes for it, however fast
     this one is. pings, patience: of `look`, how often each of those that listen is asked, and how long (s) it has to
-    answer; search: whether they are looked for on the local network. size, sha256: of the transfer.
+    answer; search: whether they are looked for on the local network. secret: of `open`, by which the node makes
+    receipts (see `receipt`). size, sha256: of the transfer.
     """
 
     order: str = Field(pattern=r"^[0-9a-f]{16}-\d{1,12}$")
@@ -128,8 +131,9 @@ class Order(Header):
     pings: int = Field(1, ge=1, le=20)
     patience: float = Field(1.0, gt=0, le=60)
     search: bool = False
+    secret: Perhaps = ""
     size: int = Field(0, ge=0)
-    sha256: str = Field("", pattern=r"^$|^[0-9a-f]{64}$")
+    sha256: Perhaps = ""
 
 
 def digest_of(order: Order) -> str:
@@ -197,10 +201,12 @@ class Put(Header):
 
 
 class Taken(Header):
-    """What has arrived of an answer so far, bytes; over: nothing more is wanted of this order."""
+    """What has arrived of an answer, or of a model, so far, bytes; over: nothing more is wanted of it. receipt: of a
+    model that is there."""
 
     received: int = Field(0, ge=0)
     over: bool = False
+    receipt: Perhaps = ""
 
 
 H = TypeVar("H", bound=Header)
@@ -278,6 +284,15 @@ def unpacked(body: bytes, expected: Expected) -> dict[str, np.ndarray]:
 def sum_of(body: bytes) -> str:
     """SHA-256 (hex)."""
     return hashlib.sha256(body).hexdigest()
+
+
+def receipt(secret: str, holder: int, model: str) -> str:
+    """What a node hands to a holder that has brought it a model, and the server asks of it (HMAC-SHA-256, hex).
+
+    secret: between server and node, of a round. Who has brought nothing could say so all the same, and the node would
+    be asked to aggregate what it lacks, and aggregate nothing.
+    """
+    return hmac.new(bytes.fromhex(secret), f"{holder} {model}".encode(), "sha256").hexdigest()
 
 
 def layout_sum(layout: Layout) -> str:

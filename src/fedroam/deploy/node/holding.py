@@ -19,6 +19,7 @@ from fedroam.deploy.messages import (
     most,
     named,
     packed,
+    receipt,
     session_of,
     sum_of,
     unpacked,
@@ -59,8 +60,9 @@ class Holding:
 
     number: which holder it is. layout: of a model, message: of what goes to others, a model or something made for them;
     size: bytes of that; largest: of anything that the server gives. Its own models, the last one of each kind (learnt,
-    made, said, given by the server), outlive a round; those of others, and who may have what, do not. memory: by which
-    all of it outlives the process. pace: how fast it sends to others. Called from several threads.
+    made, said, given by the server), outlive a round; those of others, who may have what, and the secret of receipts do
+    not. memory: by which all of it outlives the process. pace: how fast it sends to others. Called from several
+    threads.
     """
 
     number: int
@@ -70,6 +72,7 @@ class Holding:
     message: Layout
     round: int = 0
     grants: frozenset[Grant] = frozenset()
+    secret: str = ""
     size: int = 0
     memory: Memory | None = None
     pace: Pace = field(default_factory=Pace)
@@ -104,7 +107,7 @@ class Holding:
         with self._lock:
             if session != self._session:
                 kept = set(self._own.values())
-                self._session, self.round, self.grants = session, order.round, frozenset()
+                self._session, self.round, self.grants, self.secret = session, order.round, frozenset(), ""
                 self._models = {name: body for name, body in self._models.items() if name in kept}
                 self._arriving.clear()
                 self._damaged.clear()
@@ -114,7 +117,7 @@ class Holding:
     def remember(self, memory: Memory) -> None:
         """Go on with what an earlier process of the node remembered, and remember all from now on."""
         self.memory, self._models, self._own = memory, dict(memory.models), dict(memory.own)
-        self._session = memory.said.get("session", "")
+        self._session, self.secret = memory.said.get("session", ""), memory.said.get("secret", "")
         self.round = int(self._session.partition(" ")[2] or 0)
         self.grants = frozenset(Grant(*each) for each in memory.allowed)
         memory.models.clear()
@@ -168,8 +171,10 @@ class Holding:
         with self._lock:
             # As many orders as there are come in a round, and each adds to what the ones before allowed.
             fresh = {Grant(*each) for each in zip(ends, names, puts, strict=True)}
-            self.grants = self.grants | fresh
+            self.grants, anew, self.secret = self.grants | fresh, order.secret != self.secret, order.secret
             if self.memory is not None:
+                if anew:
+                    self.memory.say("secret", order.secret)
                 self.memory.allow((each.holder, each.model, each.puts) for each in fresh)
         self.paced(order, arrays)
         return {}
@@ -210,6 +215,11 @@ class Holding:
                 return 0, False
             self.keep(name, bytes(body))  # before it is acknowledged: whoever brought it lets go of it then
             return self.size, True
+
+    def receipt(self, holder: int, name: str) -> str:
+        """For a holder that has brought a model; nothing where the server asks for none."""
+        with self._lock:
+            return receipt(self.secret, holder, name) if self.secret else ""
 
     # --- what becomes of them ---------------------------------------------------------------------------------
 

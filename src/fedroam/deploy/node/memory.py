@@ -61,10 +61,12 @@ class Memory:
                 now.put("allowed", holder, model, int(puts))
 
     def begin(self, session: str) -> None:
-        """Another round, of this session of the server: others' models, and what was allowed, are let go of."""
+        """Another round, of this session of the server: others' models, what was allowed and the secret of receipts are
+        let go of."""
         with self._file.writing() as now:
             now.execute("DELETE FROM allowed")
             now.execute("DELETE FROM model WHERE name NOT IN (SELECT name FROM own)")
+            now.execute("DELETE FROM said WHERE what = 'secret'")
             now.put("said", "session", session)
 
     def say(self, what: str, value: str) -> None:

@@ -21,7 +21,7 @@ from fedroam.deploy.connections import (
 )
 from fedroam.deploy.loop import Loop
 from fedroam.deploy.messages import Gift, Header, Order, Ping, Refused, Taken, Wish, encode, sum_of
-from fedroam.deploy.node.holding import TRIES, Holding, sums
+from fedroam.deploy.node.holding import TRIES, Holding, packed_sums, sums
 from fedroam.deploy.site.file import FILE, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
 from fedroam.deploy.transfers import CALLS, Door, Talk, brought, fetched, given
@@ -40,6 +40,7 @@ PAUSE = 0.1  # seconds between two tries to reach others
 QUESTIONS = 16  # open ones of a node, which may ask at each address at which a door was found
 PINGS, REFILL = 200, 100  # that a node may send at once, and in a second
 AT_ONCE = 8  # other nodes with which a node has transfers at a time
+NO_RECEIPT = "0" * 64
 ANEW = 10  # times that a model is brought anew from an earlier byte, after which it is given up
 # A holder that says so says it for good.
 FINAL = (
@@ -142,7 +143,8 @@ class Listener:
         if taken is None:
             await self._refuse(node, f"brings model {gift.model[:12]}, for which nobody waits", context)
             raise AssertionError
-        yield encode(Taken(received=taken[0], over=taken[1]))
+        shown = self._holding.receipt(node.number, gift.model) if taken[1] else ""
+        yield encode(Taken(received=taken[0], over=taken[1], receipt=shown))
 
     async def _here(self, request: bytes, context: Any) -> AsyncGenerator[bytes]:
         """The answer to whether anybody is there."""
@@ -168,7 +170,7 @@ class Listener:
 class Errand:
     """A model on its way between this node and another: who that is, where it listens, which model, and whether it is
     brought there or fetched, and how fast it goes, bytes/s. body: what has come of it, or how far it has got; done:
-    whether it has got through."""
+    whether it has got through. receipt: of who got it (see `messages.receipt`)."""
 
     end: int
     address: str
@@ -181,6 +183,7 @@ class Errand:
     begun_anew: int = 0
     spent: float = 0.0
     done: bool = False
+    receipt: str = ""
 
     @property
     def moved(self) -> int:
@@ -201,7 +204,8 @@ class Neighbours:
     _channels: dict[tuple[int, str, str], Any] = field(default_factory=dict)
 
     def carry(self, order: Order, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Fetch and bring the models of an order; whether each has got through, bool `arrived` [models].
+        """Fetch and bring the models of an order; whether each has got through, bool `arrived` [models], and what those
+        who were brought one gave for it, uint8 `receipt` [models, 32].
 
         Those with different nodes go on at once, as the links to them are different ones. A transfer that broke goes on
         where it stopped. Whoever cannot be reached for as long as a node may be away is left, and so is whoever takes
@@ -224,7 +228,10 @@ class Neighbours:
             with_one = partial(self._carry, round=order.round, away=limits.away, share=share)
             with ThreadPoolExecutor(min(len(by_end), AT_ONCE), "carry") as pool:
                 list(pool.map(with_one, by_end.values()))  # raises what any of them does
-        return {"arrived": np.array([errand.done for errand in errands], dtype=bool)}
+        return {
+            "arrived": np.array([errand.done for errand in errands], dtype=bool),
+            "receipt": packed_sums(errand.receipt or NO_RECEIPT for errand in errands),
+        }
 
     def _carry(self, errands: Sequence[Errand], round: int, away: float, share: float) -> None:
         """Do what is to be done with one other node. away, share: seconds without progress, and for each."""
@@ -289,6 +296,7 @@ class Neighbours:
                     if taken.received > len(body):
                         break
                     errand.sent = taken.received
+                    errand.receipt = taken.receipt
                     if taken.over or self.stopping.is_set():
                         if not all_sent:  # it is there already
                             self.stopping.wait(pace.passing(len(body), errand.rate, time.monotonic()))

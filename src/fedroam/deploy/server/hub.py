@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import secrets
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, field
 from functools import partial
@@ -171,7 +172,8 @@ class Hub:
         now and then, and may raise what makes waiting vain. Whenever all clients have gone it is waited for one
         likewise."""
         self._patience, self._still = patience, still
-        if barred := sorted(set(self.missing()) - set(self._awaited())):
+        missing = self.missing()  # once: whoever comes meanwhile is neither waited for nor barred
+        if barred := sorted(set(missing) - set(self._may_come(missing))):
             names = ", ".join(self.name(i) for i in barred[:NAMED]) + (", ..." if len(barred) > NAMED else "")
             self.tell(f"not waited for, as revoked or without a certificate: {names}")
         end = time.monotonic() + patience
@@ -185,10 +187,14 @@ class Hub:
         return [i for i, place in sorted(self._places.items()) if place.pushes is None]
 
     def _awaited(self) -> list[int]:
+        """The nodes that do not attend now, and may come."""
+        return self._may_come(self.missing())
+
+    def _may_come(self, nodes: Sequence[int]) -> list[int]:
         """Those of them that may come, as the site says now; all where nobody may, as before any has enrolled."""
-        nodes = self.callers.site_now().holders.items()
-        may = {i for i, node in nodes if node.serial and not node.revoked}
-        return [i for i in self.missing() if i in may or not may]
+        holders = self.callers.site_now().holders.items()
+        may = {i for i, node in holders if node.serial and not node.revoked}
+        return [i for i in nodes if i in may or not may]
 
     def begin_round(self, round: int) -> None:
         """What checkpoints hold need not be kept any more; from then on the round is timed.
@@ -261,6 +267,12 @@ class Hub:
     def listening(self) -> frozenset[int]:
         """The nodes that others call."""
         return frozenset(number for number, node in self._site.holders.items() if node.listens)
+
+    def secret(self, number: int, round: int) -> str:
+        """What the server shares with a node in a round (hex): the same for each process of the server, and known to
+        nobody who has not its key."""
+        what = f"receipts of {self.hellos[number].digest}, node {number}, round {round}"
+        return hmac.new(self._credentials.key, what.encode(), "sha256").hexdigest()
 
     def found(self, number: int) -> tuple[str, int]:
         """Host and port where others find a node that listens; port 0 where it has not said so. Who listens everywhere

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from hmac import compare_digest
 from typing import NamedTuple
 
 import numpy as np
@@ -26,10 +27,11 @@ from fedroam.deploy.messages import (
     layout_arrays,
     named,
     packed,
+    receipt,
     sum_of,
     told_of,
 )
-from fedroam.deploy.node.holding import fact_arrays, packed_sums
+from fedroam.deploy.node.holding import fact_arrays, packed_sums, sums
 from fedroam.deploy.pacing import Rates
 from fedroam.deploy.server.hub import Answer, Asked, Hub
 from fedroam.errors import FedroamError
@@ -184,6 +186,8 @@ class RemoteAggregator(Aggregator):
             doors[door].append(k)
             callers[caller].append(k)
 
+        secrets = {door: self.hub.secret(door, round) for door in doors}
+
         async def answers(orders: Mapping[int, Asked]) -> dict[int, Answer]:
             return _given(await self.hub.answers(orders, aside=aside))
 
@@ -196,6 +200,7 @@ class RemoteAggregator(Aggregator):
                         [ErrandOrder(ends[k][not puts[k]], known[k], puts[k], rates[k]) for k in some],
                         {},
                         bodies,
+                        secret=secrets[door],
                     )
                     for door, some in doors.items()
                 }
@@ -209,7 +214,15 @@ class RemoteAggregator(Aggregator):
                     found = {each.end: self.hub.found(each.end) for each in errands}
                     ways[caller], orders[caller] = there, self._moving("carry", round, errands, found, bodies)
             for caller, answer in (await answers(orders)).items():
-                arrived[ways[caller]] = answer["arrived"]
+                shown = sums(answer["receipt"])
+                for k, says, proof in zip(ways[caller], answer["arrived"].tolist(), shown, strict=True):
+                    door = ends[k][puts[k]]
+                    arrived[k] = says and (
+                        not puts[k] or compare_digest(proof, receipt(secrets[door], caller, known[k]))
+                    )
+                    if says and not arrived[k]:
+                        a, b = self.hub.name(caller), self.hub.name(door)
+                        self.hub.tell(f"round {round}: {a} says that {b} has its model, and shows no receipt")
             return arrived
 
         return carried()
@@ -221,8 +234,10 @@ class RemoteAggregator(Aggregator):
         errands: Sequence[ErrandOrder],
         found: Mapping[int, tuple[str, int]],
         bodies: Mapping[str, bytes],
+        secret: str = "",
     ) -> Asked:
-        """An order about models on their way: with whom, which, and whether it is brought to who listens."""
+        """An order about models on their way: with whom, which, and whether it is brought to who listens. secret: of
+        the receipts of who listens."""
         arrays = {
             "end": np.array([each.end for each in errands], np.int64),
             "model": packed_sums(each.model for each in errands),
@@ -238,7 +253,7 @@ class RemoteAggregator(Aggregator):
             places = [found[each.end] for each in errands]
             arrays["host"] = np.array([hosts.index(host) for host, _ in places], np.int64)
             arrays["port"] = np.array([port for _, port in places], np.int64)
-            expected = {"arrived": ("bool", (len(errands),))}
+            expected = {"arrived": ("bool", (len(errands),)), "receipt": ("uint8", (len(errands), 32))}
             # What has been carried has been carried, wherever those who listen are by now.
             about = sum_of(packed({name: arrays[name] for name in ("end", "model", "puts")}))
         # Whoever gives a model away is given it first, if it lacks it: who listens those that are fetched, who calls
@@ -255,6 +270,7 @@ class RemoteAggregator(Aggregator):
             hosts=hosts,
             paced=self.rates is not None,
             shaped=shaped,
+            secret=secret,
         )
         asked.about = about
         return asked
