@@ -23,6 +23,7 @@ import fedroam
 from fedroam.cli import main
 from fedroam.papers.library import find_study
 from fedroam.study.files import make_files
+from fedroam.study.items import Curves
 from fedroam.study.kept import FILE, read_records
 from fedroam.study.kept_files import kept_figure, kept_texts
 from fedroam.study.presentation.wording import number, shown
@@ -172,12 +173,16 @@ def test_tables_of_the_page_reckoned_again_from_the_lines(
 def test_figures_of_the_page_are_those_that_are_kept(
     record: str, studies: Any, by_hand: Callable[[str], dict[str, ByHand]]
 ) -> None:
-    """Of the page's scale, else of another, and of another that has runs of more variants."""
+    """Of the page's scale, else of another, and of another that has more of it; a caption tells the seeds of what is
+    drawn, which may be fewer than have run."""
     name, scale = record.split("/")
     own, found, page = studies[name][0].scale, by_hand(name), unescape(PAGES[f"docs/results/{name}.md"])
     for figure in studies[name][0].study.figures:
         files = {each: f"results/{name}/{each}/figures/{figure.name}.svg" for each in found}
-        much = {each: (1 + found[each].run(figure)) * (ROOT / file).is_file() for each, file in files.items()}
+        much = {
+            each: (1 + len(found[each].drawn(figure))) * (ROOT / file).is_file()
+            for each, file in files.items()
+        }
         html = re.search(rf'^<figure id="figure-{figure.name}">.*$', page, re.M)
         if not any(much.values()):
             assert f'<li id="figure-{figure.name}">' in page
@@ -188,6 +193,15 @@ def test_figures_of_the_page_are_those_that_are_kept(
         if scale in shown:
             assert f'<img src="../../{files[scale]}"' in shown[scale]
             assert found[scale].state(figure) in shown[scale] or not figure.variants
+            seeds = {min(drawn := found[scale].drawn(figure), default=0), max(drawn, default=0)}
+            if figure.marks and any(seeds):
+                words = f"over {' to '.join(map(str, sorted(seeds)))} seed{'s' * (seeds != {1})}."
+                assert f"{figure.marks} {words}" in shown[scale], figure.name
+            said = re.findall(r"\(n = (\d+)\)", (ROOT / files[scale]).read_text(encoding="utf-8"))
+            if (
+                isinstance(figure, Curves) and said
+            ):  # the picture says it itself, where all lines are of as many
+                assert seeds == {int(said[0])}, figure.name
 
 
 @pytest.mark.parametrize("record", KEPT)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from html import unescape
 from typing import ClassVar
 
+import pandas as pd
 import pytest
 
 from fedroam.study import Claim, Curves, Measure, Scale, Study, evaluate_study, final, order, table
@@ -19,6 +20,7 @@ from fedroam.study.presentation.exhibits import (
     AtScale,
     chosen,
     figure_html,
+    figure_words,
     findings_html,
     tables_html,
     undrawn_words,
@@ -78,10 +80,24 @@ class _Other:
     variants: tuple[str, ...]
 
 
-def at(scale: str, variants: Iterable[str], *, own: bool = False, pictures: Iterable[str] = ()) -> AtScale:
-    """Two seeds of some variants at a scale."""
+def at(
+    scale: str,
+    variants: Iterable[str],
+    *,
+    own: bool = False,
+    pictures: Iterable[str] = (),
+    uncurved: Iterable[tuple[str, int]] = (),
+) -> AtScale:
+    """Two seeds of some variants at a scale; uncurved: of which no curve is kept."""
+    curve = {"accuracy": pd.Series([0.1, 0.6], index=[0, 5])}
     runs = {
-        (variant, seed): RunRecord(variant, seed, f"{variant}{seed}", numbers={"final accuracy": (end, end)})
+        (variant, seed): RunRecord(
+            variant,
+            seed,
+            f"{variant}{seed}",
+            numbers={"final accuracy": (end, end)},
+            curves={} if (variant, seed) in uncurved else curve,
+        )
         for variant in variants
         for seed, end in enumerate(ENDS[variant])
     }
@@ -272,9 +288,9 @@ def test_a_figure_is_shown_of_the_first_scale_that_has_a_picture() -> None:
     assert shown == (
         '<figure id="figure-curves"><i>curves, large</i><figcaption><strong>Curves <1></strong> Over rounds. '
         "Lines: means over seeds; shaded: mean ± one standard error over 2 seeds. "
-        '<a href="#runs">2 runs kept</a>.</figcaption></figure>'
+        'Not drawn, as no curve is kept of it: b, c. <a href="#runs">2 runs kept</a>.</figcaption></figure>'
     )
-    assert folded.startswith("<summary>More of it at scale small: 3 variants instead of 1</summary>")
+    assert folded.startswith("<summary>More of it at scale small: 3 lines instead of 1</summary>")
     assert '<figure id="figure-curves.small"><i>curves, small</i>' in folded
     assert "Curves <1>, at scale small</strong> Over rounds. " in folded
     assert 'At scale small: <a href="#runs.small">6 runs kept</a>.' in folded
@@ -282,6 +298,25 @@ def test_a_figure_is_shown_of_the_first_scale_that_has_a_picture() -> None:
     assert other_only.startswith('<figure id="figure-last"><i>last, small</i>')
     assert other_only.endswith("Scale large has no picture of it: 2 runs kept.</figcaption></figure>")
     assert figure_html([large, small], alone) == ""
+
+
+def test_a_caption_tells_what_is_drawn_not_what_has_run() -> None:
+    """Of runs numbers may be kept, and no curve."""
+    curves = STUDY.figures[0]
+    large = at("large", "ab", own=True, pictures=["curves"], uncurved=[("a", 1), ("b", 0), ("b", 1)])
+    small = at("small", "ab", pictures=["curves"])
+    told = unescape(figure_html([large, small], curves))
+    shown, folded = told.split("<details>")
+    assert "one standard error over 1 seed. Not drawn, as no curve is kept of it: b, c. " in shown
+    assert "2 lines instead of 1" in folded
+    assert "over 2 seeds. Not drawn, as no curve is kept of it: c. " in folded
+    assert figure_words(large, Curves("x", "X", {"P": {"a": "a"}, "Q": {"b": "b", "c": "c"}})).endswith(
+        "over 1 seed. Not drawn, as no curve is kept of it: Q."
+    )
+    assert figure_words(large, Curves("x", "X", {"P": {"a": "a", "b": "b"}, "Q": {"c": "c"}})).endswith(
+        "over 1 seed. Not drawn, as no curve is kept of it: b (P); Q."
+    )
+    assert figure_words(large, Curves("x", "X", {"": {"c": "c"}})) == ""
 
 
 def test_a_figure_that_only_folders_of_runs_give_says_why_it_is_not_there() -> None:

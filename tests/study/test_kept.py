@@ -19,9 +19,12 @@ from fedroam.recording import Run
 from fedroam.study import (
     Claim,
     Curves,
+    Doses,
+    Heat,
     Measure,
     Scale,
     Study,
+    best,
     evaluate_study,
     final,
     order,
@@ -108,6 +111,20 @@ def test_records_alone_give_the_same_page_as_the_runs(
     for name in ("study.json", "cells.csv", "claims.csv"):
         assert (tmp_path / "runs" / name).read_bytes() == (tmp_path / "records" / name).read_bytes()
     assert (tmp_path / "records/figures/curves.png").exists()
+
+
+def test_what_is_only_drawn_is_kept_whether_it_has_been_drawn_or_not(
+    runs: dict[tuple[str, int], Run],
+) -> None:
+    """As where a study is stopped: its runs are kept, and no page is written."""
+    dose = Doses("dose", "D", {"": {0: best.of("a"), 1: best.of("b")}}, "x", "y", bound=final.of("b"))
+    heat = Heat("heat", "H", {(0, 0): rounds_to(40).of("a")}, "x", "y", "z")
+    drawn = replace(study(), figures=(*study().figures, dose, heat))
+    result = evaluate_study(drawn, "full", range(3), by(runs))
+    for run in result.kept():
+        names = {"final accuracy", "rounds to 58 %", best.name}
+        names |= {"rounds to 40 %"} if run.variant == "a" else set()
+        assert (set(run.numbers), set(run.curves)) == (names, {"accuracy"})
 
 
 def test_half_of_a_pair_is_kept_and_a_number_that_is_not_there_counts_for_nothing(

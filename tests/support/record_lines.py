@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedroam.study.items import Cell, Figure, Table
+from fedroam.study.items import Cell, Curves, Doses, Figure, Heat, Table
 from fedroam.study.kept import FILE, MOST_SEEDS
 from fedroam.study.values import Quotient, Term, Value
 from support.pages import ROOT
@@ -47,6 +47,7 @@ class ByHand:
         self.numbers = {
             line["digest"] + ("@network" if "where" in line else ""): line["numbers"] for line in found
         }
+        self.curves = {line["digest"]: line["curves"] for line in found}
         self.variants = set(kept.study.needs(kept.scale))
         self.keys = {
             (variant, seed): kept.study.key(variant, kept.scale, seed)
@@ -98,7 +99,28 @@ class ByHand:
             variants = f"{len(there)} of {variants}"
         return f"{runs} run{'' if runs == 1 else 's'} kept ({seeds} of {variants})"
 
-    def run(self, figure: Figure) -> int:
-        """Of how many variants of a figure there is a run."""
-        there = [any(self.keys.get((v, s), "") in self.numbers for s in self.seeds) for v in figure.variants]
-        return sum(there)
+    def drawn(self, figure: Figure) -> list[int]:
+        """Of how many seeds each line, point or cell of a figure is that is drawn; of other figures, how many seeds of
+        each variant there are."""
+        if isinstance(figure, Curves):
+            found = []
+            for lines_of_panel in figure.panels.values():
+                for label, line in lines_of_panel.items():
+                    variant, by_round = (line, figure.by_round) if isinstance(line, str) else line
+                    name = by_round if isinstance(by_round, str) else f"{figure.name}: {label}"
+                    keys = [self.keys.get((variant, seed), "") for seed in self.seeds]
+                    found.append(sum(name in self.curves.get(key, {}) for key in keys))
+            return [n for n in found if n]
+        if isinstance(figure, Doses | Heat):
+            values = (
+                list(figure.cells.values())
+                if isinstance(figure, Heat)
+                else [value for line in figure.lines.values() for value in line.values()]
+            )
+            if isinstance(figure, Doses) and isinstance(figure.bound, Value):
+                values.append(figure.bound)
+            return [
+                n for value in values if (n := sum(self._value(value, s) is not None for s in self.seeds))
+            ]
+        there = [sum(self.keys.get((v, s), "") in self.numbers for s in self.seeds) for v in figure.variants]
+        return [n for n in there if n]

@@ -19,12 +19,10 @@ from fedroam.analysis.variants import mean_and_error
 from fedroam.recording import Run
 from fedroam.study.claims import Claim
 from fedroam.study.findings import Finding, listed
-from fedroam.study.items import Cell, Curves, Doses, Heat, Search, Table
+from fedroam.study.items import Cell, DrawnFromRecords, Search, Table
 from fedroam.study.kept import RunRecord
 from fedroam.study.study import Study
 from fedroam.study.values import Computed, Find, Item, Reader, Value, together
-
-DRAWN = (Curves, Doses, Heat)  # figures that what is kept of runs can draw; others need their folders
 
 
 @dataclass(frozen=True)
@@ -109,6 +107,14 @@ class StudyResult:
         parts += [f"apart from them {n} ({family})" for family, n in sizes.items()]
         return listed(parts)
 
+    def kept(self) -> list[RunRecord]:
+        """All that items of this scale ask of each run, those that are only drawn among them."""
+        read = self.reader.of_scale(self.study.needs(self.scale))
+        for figure in self.study.figures:
+            if isinstance(figure, DrawnFromRecords):
+                figure.seeds_of(read)
+        return self.reader.kept()
+
     def claims(self) -> list[tuple[Claim, Verdict | None]]:
         """Each claim with its verdict; None where the scale cannot test it."""
         return [(claim, self.verdicts.get(claim.name)) for claim in self.study.claims]
@@ -172,8 +178,8 @@ def lacking(study: Study, scale: str, items: Iterable[Item], reader: Reader) -> 
             _search(item, study, scale, probe, ())
         elif isinstance(item, Claim):
             item.test.evidence(probe)
-        elif isinstance(item, DRAWN):
-            item.draw(probe)
+        elif isinstance(item, DrawnFromRecords):
+            item.seeds_of(probe)
         reader.lacking |= probe.lacking
     return reader.lacking
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import pandas as pd
 from matplotlib.figure import Figure as Drawing
@@ -32,6 +32,17 @@ class Figure(Item, Protocol):
 
     def draw(self, read: Reader) -> Drawing | None:
         """The figure; None where there is nothing to draw yet."""
+        ...
+
+
+@runtime_checkable
+class DrawnFromRecords(Figure, Protocol):
+    """A figure that numbers and curves of runs are enough for. parts: what it consists of, in the plural."""
+
+    parts: ClassVar[str]
+
+    def seeds_of(self, read: Reader) -> dict[str, int]:
+        """Of how many seeds each of its parts is drawn, by name; 0 where there is nothing to draw."""
         ...
 
 
@@ -175,6 +186,7 @@ class Curves:
     kind: ClassVar[Kind] = "figure"
     partial: ClassVar[bool] = False
     marks: ClassVar[str] = BANDS
+    parts: ClassVar[str] = "lines"
     name: str
     title: str
     panels: Mapping[str, Mapping[str, str | tuple[str, ByRound]]]
@@ -200,13 +212,23 @@ class Curves:
         for title, lines in self.panels.items():
             drawn = []
             for label, line in lines.items():
-                variant, by_round = self._line(line)
-                name = by_round if isinstance(by_round, str) else f"{self.name}: {label}"
-                curves = read.curves(variant, name, partial(_series, by_round=by_round))
-                values = tuple(self.factor * curve for curve in curves)
+                values = tuple(self.factor * curve for curve in self._curves(read, label, line))
                 drawn.append(Line(label, values, grey=label in self.grey))
             panels.append((title, drawn))
         return lines_figure(panels, self.ylabel)
+
+    def seeds_of(self, read: Reader) -> dict[str, int]:
+        """Of how many seeds each line is, by its panel and label."""
+        return {
+            f"{title}: {label}" if title else label: len(self._curves(read, label, line))
+            for title, lines in self.panels.items()
+            for label, line in lines.items()
+        }
+
+    def _curves(self, read: Reader, label: str, line: str | tuple[str, ByRound]) -> list[pd.Series]:
+        variant, by_round = self._line(line)
+        name = by_round if isinstance(by_round, str) else f"{self.name}: {label}"
+        return read.curves(variant, name, partial(_series, by_round=by_round))
 
 
 def _series(run: Run, by_round: ByRound) -> pd.Series:
@@ -220,6 +242,7 @@ class Doses:
     kind: ClassVar[Kind] = "figure"
     partial: ClassVar[bool] = False
     marks: ClassVar[str] = "Points: means over seeds; bars: mean ± one standard error"
+    parts: ClassVar[str] = "points"
     name: str
     title: str
     lines: Mapping[str, Mapping[Any, Value | Quotient]]
@@ -247,6 +270,17 @@ class Doses:
         shown = None if bound is None else (self.bound_label, self.share * bound)
         return error_bar_figure(lines, self.xlabel, self.ylabel, bound=shown)
 
+    def seeds_of(self, read: Reader) -> dict[str, int]:
+        """Of how many seeds each point, and a bound that is a value, is, by its line and key."""
+        found = {
+            f"{label}: {key}" if label else str(key): len(read(value))
+            for label, line in self.lines.items()
+            for key, value in line.items()
+        }
+        if isinstance(self.bound, Value):
+            found[self.bound_label] = len(read(self.bound))
+        return found
+
 
 @dataclass(frozen=True)
 class Heat:
@@ -255,6 +289,7 @@ class Heat:
     kind: ClassVar[Kind] = "figure"
     partial: ClassVar[bool] = True
     marks: ClassVar[str] = "Colours: means over seeds; numbers: mean ± one standard error"
+    parts: ClassVar[str] = "cells"
     name: str
     title: str
     cells: Mapping[tuple[Any, Any], Value]
@@ -273,6 +308,10 @@ class Heat:
         columns, rows = (list(dict.fromkeys(key[k] for key in self.cells)) for k in (0, 1))
         values = {key: list(read(value).values()) for key, value in self.cells.items()}
         return heatmap_figure(columns, rows, values, self.xlabel, self.ylabel, self.label)
+
+    def seeds_of(self, read: Reader) -> dict[str, int]:
+        """Of how many seeds each cell is, by its column and row."""
+        return {f"{column}, {row}": len(read(value)) for (column, row), value in self.cells.items()}
 
 
 @dataclass(frozen=True)

@@ -310,10 +310,10 @@ def _line(run: RunRecord) -> dict[str, Any]:
             name: [_plain(least)] if least == most else [_plain(least), _plain(most)]
             for name, (least, most) in sorted(run.numbers.items())
         },
-        "curves": {  # six digits: they are drawn, not reckoned with
+        "curves": {  # four digits: they are drawn, not reckoned with
             name: {
                 "rounds": _in_short([int(k) for k in curve.index]),
-                "values": [_plain(float(f"{v:.6g}")) for v in curve],
+                "values": [_plain(float(f"{v:.4g}")) for v in curve],
             }
             for name, curve in sorted(run.curves.items())
         },

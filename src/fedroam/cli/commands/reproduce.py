@@ -434,7 +434,7 @@ def _judge(
         if looks:
             work.plan_looks(looks)
         say(f"\nstudy: {write_study(result, work.root, states, ahead)}")
-        kept = work.keep(result.reader.kept(), command, looks)
+        kept = work.keep(result.kept(), command, looks)
     if kept is not None:
         with writing(kept.parent):
             _write_kept_files(work, kept.parent, result.reader)
@@ -459,7 +459,7 @@ def _keep_finished(work: StudyRuns, command: str, looked: int, reading: Reading)
         return
     result = reading.evaluate(work, work.kept.looks)
     with writing(work.records):
-        kept = work.keep(result.reader.kept(), command, LOOKS if looked else None, looked or None)
+        kept = work.keep(result.kept(), command, LOOKS if looked else None, looked or None)
     say(f"kept: {kept}, {len(work.kept.runs) - before} more runs")
 
 

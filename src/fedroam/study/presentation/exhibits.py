@@ -15,8 +15,8 @@ from functools import cached_property
 from html import escape
 
 from fedroam.analysis.report.page import bullets, folded, table_html
-from fedroam.study.evaluation import DRAWN, CellResult, StudyResult
-from fedroam.study.items import Figure, Search, Table
+from fedroam.study.evaluation import CellResult, StudyResult
+from fedroam.study.items import Curves, DrawnFromRecords, Figure, Search, Table
 from fedroam.study.kept import RunRecord
 from fedroam.study.presentation.wording import not_above, ours, papers, search_words
 from fedroam.study.values import Item
@@ -294,19 +294,17 @@ def _of_the_search(result: StudyResult, search: Search) -> str:
 def figure_html(scales: Sequence[AtScale], figure: Figure, large: bool = False) -> str:
     """A figure with its caption; empty where no scale has a picture of it."""
 
-    def variants(each: AtScale) -> int:
-        return sum(count > 0 for count in _seeds(each, figure))
+    def parts(each: AtScale) -> int:
+        return sum(count > 0 for count in seeds_drawn(each, figure).values())
 
-    def drawn(each: AtScale) -> int:  # some need no variant
-        return 1 + variants(each) if figure.name in each.pictures else 0
-
-    shown, fuller = chosen(scales, drawn)
-    if not drawn(shown):
+    shown, fuller = chosen(scales, lambda each: much_drawn(each, figure))
+    if not much_drawn(shown, figure):
         return ""
     aside = _none_here(scales, shown, figure, "picture")
     html = _drawn(shown, figure, f"figure-{figure.name}", large, aside)
     if fuller is not None:
-        more = f"{variants(fuller)} variants instead of {variants(shown)}"
+        what = figure.parts if isinstance(figure, DrawnFromRecords) else "variants"
+        more = f"{parts(fuller)} {what} instead of {parts(shown)}"
         place = f"figure-{figure.name}{fuller.place}"
         html += _more(fuller, more, _drawn(fuller, figure, place, large))
     return html
@@ -323,22 +321,48 @@ def _drawn(each: AtScale, figure: Figure, place: str, large: bool, aside: str = 
 
 
 def figure_words(each: AtScale, figure: Figure) -> str:
-    """What a figure shows, and what stands for the seeds in it."""
-    counts = _seeds(each, figure)
-    marks = f"{figure.marks} {_over(counts)}." if figure.marks and any(counts) else ""
-    return " ".join(filter(None, (figure.caption, marks)))
+    """What a figure shows, what stands for the seeds in it, and which of its lines it lacks."""
+    found = seeds_drawn(each, figure)
+    marks = f"{figure.marks} {_over(found.values())}." if figure.marks and any(found.values()) else ""
+    return " ".join(filter(None, (figure.caption, marks, _lines_left_out(figure, found))))
 
 
-def _seeds(each: AtScale, figure: Figure) -> list[int]:
-    """How many seeds have run of each variant of a figure that the scale runs."""
-    find, seeds = each.result.reader.find, each.result.seeds
-    return [sum(find(v, s) is not None for s in seeds) for v in figure.variants if v in each.variants]
+def much_drawn(each: AtScale, figure: Figure) -> int:
+    """How much a scale has of a figure, 0 where it has no picture of it; some need no variant."""
+    if figure.name not in each.pictures:
+        return 0
+    return 1 + sum(count > 0 for count in seeds_drawn(each, figure).values())
+
+
+def seeds_drawn(each: AtScale, figure: Figure) -> dict[str, int]:
+    """Of how many seeds a figure is, part by part, at a scale; where that is not known, how many seeds have run of each
+    of its variants."""
+    read = each.result.reader.of_scale(each.variants)
+    if isinstance(figure, DrawnFromRecords):
+        return figure.seeds_of(read)
+    there = [variant for variant in figure.variants if variant in each.variants]
+    return {variant: sum(read.find(variant, seed) is not None for seed in read.seeds) for variant in there}
+
+
+def _lines_left_out(figure: Figure, seeds: Mapping[str, int]) -> str:
+    """Which lines, or whole panels, are not drawn; empty where all are, or none is."""
+    if not isinstance(figure, Curves) or all(seeds.values()) or not any(seeds.values()):
+        return ""
+    gone = list[str]()
+    for title, lines in figure.panels.items():
+        names = {label: f"{title}: {label}" if title else label for label in lines}
+        without = [label for label, name in names.items() if not seeds[name]]
+        if len(without) == len(lines):
+            gone.append(title)
+        elif without:
+            gone.append(f"{', '.join(without)}{f' ({title})' if title else ''}")
+    return f"Not drawn, as no curve is kept of it: {'; '.join(gone)}."
 
 
 def undrawn_words(result: StudyResult, item: Item) -> str:
     """Why a figure is not there though its runs are done: what is kept of a run holds numbers and curves."""
     find = result.reader.find
-    if item.kind != "figure" or isinstance(item, DRAWN):
+    if item.kind != "figure" or isinstance(item, DrawnFromRecords):
         return ""
     kept = any(isinstance(find(v, s), RunRecord) for v in item.variants for s in result.seeds)
     return ", drawn only where their folders are" if kept else ""
