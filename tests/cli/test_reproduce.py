@@ -25,6 +25,7 @@ from fedroam.study.kept import RunRecord, merged, write_records
 from fedroam.study.values import Several
 from fedroam.sweep import running
 from support.commands import Commands, contents
+from support.record_lines import plain_lines
 from support.waiting import HANGS
 
 pytestmark = pytest.mark.usefixtures("rough_pictures")
@@ -358,8 +359,7 @@ def test_what_is_kept_is_judged_again_from_itself_alone(call: Commands) -> None:
     assert contents(records) == before
     claims = json.loads((records / "claims.json").read_text(encoding="utf-8"))
     by_hand = {}
-    for line in (records / "runs.jsonl").read_text(encoding="utf-8").splitlines()[1:]:
-        run = json.loads(line)
+    for run in plain_lines(records):
         by_hand[run["variant"], run["seed"]] = run["numbers"]["final accuracy"][0]
     gains = [by_hand["two", seed] - by_hand["frozen", seed] for seed in (0, 1)]
     assert claims[0]["estimate"] == pytest.approx(sum(gains) / 2, rel=1e-5)

@@ -29,7 +29,7 @@ from fedroam.study.kept_files import kept_figure, kept_texts
 from fedroam.study.presentation.wording import number, shown
 from fedroam.study.values import Ends
 from support.pages import PAGES, ROOT
-from support.record_lines import RESULTS, ByHand, copied, lines
+from support.record_lines import RESULTS, ByHand, copied, lines, plain_lines
 
 KEPT = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.glob(f"*/*/{FILE}"))
 MEGABYTES = 6  # of all that is kept
@@ -470,7 +470,7 @@ def again(place: str, item: str, folder: Path, seeds: int) -> None:
     given = ["reproduce", name, item, "--scale", scale, "--seeds", str(seeds), "--workers", "1", "--quiet"]
     assert main([*given, "--out", str(folder / "out"), "--records", str(folder / place)]) == 0
     before = {(line["variant"], line["seed"]): line for line in lines(place)}
-    found = [json.loads(text) for text in (folder / place / FILE).read_text().splitlines()[1:]]
+    found = plain_lines(folder / place)
     claim = find_study(name)[0].item(item)
     assert {(line["variant"], line["seed"]) for line in found} == {
         (v, s) for v in claim.variants for s in range(seeds)

@@ -46,6 +46,7 @@ from fedroam.study.measures import energy as joules
 from fedroam.study.presentation.page import write_study
 from fedroam.study.values import Find, Reader
 from support.made_runs import made_run
+from support.record_lines import plain_lines
 
 pytestmark = pytest.mark.usefixtures("rough_pictures")
 ENDS = {"a": (50.0, 60.0, 55.0), "b": (60.5, 70.0, 65.5)}
@@ -173,8 +174,17 @@ def test_a_kept_run_that_lacks_what_an_item_asks_for_is_computed_again(tmp_path:
         (lambda lines: [lines[0], lines[1].replace('"seed":0', '"seed":"0"')], "line 2: damaged: seed"),
         (
             lambda lines: [lines[0], lines[1].replace("[50.0", '["x"')],
-            r"line 2: damaged: numbers.final accuracy.0.*'x'",
+            r"line 2: damaged: numbers.0.0.*'x'",
         ),
+        (
+            lambda lines: [lines[0], lines[1].replace('"numbers":{"0"', '"numbers":{"00"')],
+            "line 2: damaged: a number of measure '00', named are 2, from 0 on",
+        ),
+        (
+            lambda lines: [lines[0].replace('"names":["final accuracy",', '"names":['), lines[1]],
+            "line 2: damaged: a number of measure '1', named are 1, from 0 on",
+        ),
+        (lambda lines: [lines[0].replace('"names":[', '"names":[0,'), lines[1]], "line 1: damaged: names.0"),
         (
             lambda lines: [lines[0], lines[1].replace("[20.0,", "[-20.0,2,")],
             "found 3, allowed are one or two",
@@ -214,7 +224,7 @@ def test_a_kept_run_that_lacks_what_an_item_asks_for_is_computed_again(tmp_path:
         ),
         (
             lambda lines: [lines[0].replace('"full"', '"quick"')],
-            "scale 'quick'; wanted are format 2, study made, scale full",
+            "scale 'quick'; wanted are format 3, study made, scale full",
         ),
         (
             lambda lines: [lines[0], lines[1].replace('"seconds"', '"code":["x"],"seconds"')],
@@ -255,8 +265,9 @@ def test_any_rounds_are_read_as_they_were_written(
     assert read.tolist() == curve.tolist()
 
 
-def test_records_of_the_first_format_are_read(tmp_path: Path) -> None:
-    """It had every round of a curve, and null where a run did not diverge."""
+@pytest.mark.parametrize("number", [1, 2])
+def test_records_of_earlier_formats_are_read(number: int, tmp_path: Path) -> None:
+    """The first had every round of a curve, and null where a run did not diverge; both the name of each number."""
     run = RunRecord(
         "a", 0, "d" * 64, None, 3.0, {"final accuracy": (50.0, math.inf)}, {"accuracy": pd.Series([0.1, 0.3])}
     )
@@ -264,11 +275,14 @@ def test_records_of_the_first_format_are_read(tmp_path: Path) -> None:
         "variant": "a", "seed": 0, "digest": "d" * 64, "diverged_at": None, "seconds": 3.0,
         "numbers": {"final accuracy": [50.0, "inf"]}, "curves": {"accuracy": {"rounds": [0, 1], "values": [0.1, 0.3]}},
     }  # fmt: skip
-    head = {"format": 1, "study": "made", "scale": "full", "seeds": 0, "looks": [], "sittings": []}
+    head = {"format": number, "study": "made", "scale": "full", "seeds": 0, "looks": [], "sittings": []}
     (tmp_path / FILE).write_text("".join(f"{json.dumps(one)}\n" for one in (head, line)), encoding="utf-8")
     read = read_records(tmp_path, "made", "full").runs[run.key]
     assert replace(read, curves={}) == replace(run, curves={})
     pd.testing.assert_series_equal(read.curves["accuracy"], run.curves["accuracy"])
+    write_records(tmp_path, read_records(tmp_path, "made", "full"))
+    now, again = map(json.loads, (tmp_path / FILE).read_text(encoding="utf-8").splitlines())
+    assert (now["format"], now["names"], again["numbers"]) == (3, ["final accuracy"], {"0": [50.0, "inf"]})
 
 
 def test_a_run_on_a_network_is_kept_beside_the_simulated_one(tmp_path: Path) -> None:
@@ -358,7 +372,7 @@ def test_a_study_goes_on_from_its_records(tmp_path: Path) -> None:
     assert again.kept.seeds == 3  # as a study of three seeds without looks was judged before
     assert len(again.kept.sittings) == 1  # nothing was computed
     text = (folder / FILE).read_text(encoding="utf-8")
-    assert json.loads(text.splitlines()[1])["numbers"]["final accuracy"] == [50.0]
+    assert plain_lines(folder)[0]["numbers"]["final accuracy"] == [50.0]
     (folder / FILE).write_text(text.replace(digest, "0" * 64), encoding="utf-8")
     with pytest.raises(InputError, match="the kept run of a, seed 1, has other settings"):
         StudyRuns(study(), "full", None, None, (), str(folder))

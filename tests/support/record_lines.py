@@ -17,9 +17,16 @@ RESULTS = ROOT / "results"
 
 
 def lines(record: str) -> list[dict[str, Any]]:
-    """The kept runs, read in the plainest way."""
-    text = (RESULTS / record / FILE).read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()[1:]]
+    """The kept runs of a record of the project, read in the plainest way."""
+    return plain_lines(RESULTS / record)
+
+
+def plain_lines(folder: Path) -> list[dict[str, Any]]:
+    """The kept runs in a folder, with the numbers by their names, read in the plainest way."""
+    head, *found = map(json.loads, (folder / FILE).read_text(encoding="utf-8").splitlines())
+    for line in found:
+        line["numbers"] = {head["names"][int(place)]: values for place, values in line["numbers"].items()}
+    return found
 
 
 def copied(

@@ -1,9 +1,10 @@
 """What a project keeps of a study's runs: every number and curve that its items asked for, without the run folders.
 
-`runs.jsonl` has a line for each run: variant, seed, digest of its settings, seconds, numbers by the names of measures,
-curves, and, where there is something to say, in which round it diverged, that it ran on a network, and the sums of the
-source of parts of the user's own; before them a line on the study, on how it is judged (so many seeds, planned looks)
-and on every sitting in which runs were computed.
+`runs.jsonl` has a line for each run: variant, seed, digest of its settings, seconds, numbers of measures, curves, and,
+where there is something to say, in which round it diverged, that it ran on a network, and the sums of the source of
+parts of the user's own; before them a line on the study, on how it is judged (so many seeds, planned looks), on every
+sitting in which runs were computed, and with the names of all measures, by whose places there (from 0) lines tell their
+numbers.
 A study goes on from there: a run that is kept is not computed again, so that days of computing may be gathered over
 many sittings. What the runs come to stands beside them (see `kept_files`).
 """
@@ -27,9 +28,10 @@ from fedroam.facts import JsonObject, checked_facts, json_object
 from fedroam.recording import take_lock, write_text
 from fedroam.study.planned_looks import rising
 
-FORMAT = 2
-# Those that are read: the first has all rounds one by one, and says where nothing diverged.
-FORMATS = (1, FORMAT)
+FORMAT = 3
+# Those that are read: the first has all rounds one by one, and says where nothing diverged; the first two have the name
+# of its measure beside each number, which were a quarter of the file.
+FORMATS = (1, 2, FORMAT)
 FILE = "runs.jsonl"
 # Where a run was computed: by one process, or by the nodes of a network.
 Where = Literal["simulation", "network"]
@@ -56,6 +58,7 @@ class _Head(JsonObject, allow_inf_nan=False):
     study: str
     scale: str
     sittings: list[_Sitting]
+    names: list[str] = []
     seeds: int = Field(default=0, ge=0, le=MOST_SEEDS)
     looks: list[int] = []
 
@@ -180,11 +183,12 @@ def read_records(folder: Path, study: str, scale: str) -> Records:
             f"wanted are format {FORMAT}, study {study}, scale {scale}"
         )
     looks = rising(head.get("looks", []), f"{path}, line 1")
+    names = {str(k): name for k, name in enumerate(head.get("names", []))} if head["format"] > 2 else None
     runs: dict[str, RunRecord] = {}
     for number, line in enumerate(lines[1:], start=2):
         value = _read(line, _Line, path, number)
         try:
-            run = _record(value)
+            run = _record(value, names)
         except ValueError as error:
             raise InputError(f"{path}, line {number}: damaged: {error}") from None
         if run.key in runs:
@@ -210,9 +214,13 @@ def _read(line: str, schema: type[JsonObject], path: Path, number: int) -> dict[
     return value
 
 
-def _record(value: Mapping[str, Any]) -> RunRecord:
+def _record(value: Mapping[str, Any], names: Mapping[str, str] | None) -> RunRecord:
+    """A run from its line. names: of measures, by how its numbers name them; None where they do by those themselves."""
     numbers = {}
-    for name, found in value["numbers"].items():
+    for key, found in value["numbers"].items():
+        if names is not None and key not in names:
+            raise ValueError(f"a number of measure {key!r:.60}, named are {len(names)}, from 0 on")
+        name = key if names is None else names[key]
         if not 1 <= len(found) <= 2:
             raise ValueError(f"numbers of {name!r:.60}: found {len(found)}, allowed are one or two")
         least, most = float(found[0]), float(found[-1])
@@ -265,6 +273,9 @@ def line_numbers(records: Records) -> dict[str, int]:
 
 def write_records(folder: Path, records: Records) -> Path:
     """Write records into a folder, by variant and seed; returns the file."""
+    runs = _in_order(records)
+    names = sorted({name for run in runs for name in run.numbers})
+    places = {name: str(place) for place, name in enumerate(names)}
     head = {
         "format": FORMAT,
         "study": records.study,
@@ -272,10 +283,11 @@ def write_records(folder: Path, records: Records) -> Path:
         "seeds": records.seeds,
         "looks": list(records.looks),
         "sittings": [dict(sitting) for sitting in records.sittings],
+        "names": names,
     }
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE
-    write_text(path, "".join(f"{_text(line)}\n" for line in (head, *map(_line, _in_order(records)))))
+    write_text(path, "".join(f"{_text(line)}\n" for line in (head, *(_line(run, places) for run in runs))))
     return path
 
 
@@ -297,7 +309,7 @@ def _text(value: Mapping[str, Any]) -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
-def _line(run: RunRecord) -> dict[str, Any]:
+def _line(run: RunRecord, places: Mapping[str, str]) -> dict[str, Any]:
     return {
         "variant": run.variant,
         "seed": run.seed,
@@ -307,7 +319,7 @@ def _line(run: RunRecord) -> dict[str, Any]:
         **({} if run.diverged_at is None else {"diverged_at": run.diverged_at}),
         "seconds": run.seconds,
         "numbers": {
-            name: [_plain(least)] if least == most else [_plain(least), _plain(most)]
+            places[name]: [_plain(least)] if least == most else [_plain(least), _plain(most)]
             for name, (least, most) in sorted(run.numbers.items())
         },
         "curves": {  # four digits: they are drawn, not reckoned with
