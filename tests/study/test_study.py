@@ -61,6 +61,7 @@ from fedroam.study import (
     under,
 )
 from fedroam.study.kept import RunRecord
+from fedroam.study.outlook import outlook
 from fedroam.study.presentation.exhibits import AtScale, tables_html
 from fedroam.study.presentation.page import write_study
 from fedroam.study.presentation.tables import cells_table, claims_table
@@ -246,6 +247,9 @@ def test_what_seeds_say_nothing_of_is_told_and_never_decided(find: Find) -> None
         assert (verdict.evidence.n, verdict.evidence.test) == (4, "no test")
         assert math.isnan(verdict.evidence.estimate)
     assert looked.verdicts["fact"].hopeless
+    ahead = outlook(looked, [])
+    assert "fact" not in ahead.last | ahead.of_claim
+    assert ahead.needed_of_claims == 2 * 4  # those of the looks that were taken
     plain = evaluate_study(study(claims=claims), "full", range(4), find).verdicts["one"]
     beside = evaluate_study(made, "full", range(4), find).verdicts["one"]
     assert beside.p_holds == pytest.approx(1.5 * plain.p_holds)

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from fedroam.analysis.statistics.looks import following
 from fedroam.analysis.statistics.verdicts import points_to_yes
-from fedroam.study.claims import Claim
+from fedroam.study.claims import NO_TEST, Claim
 from fedroam.study.evaluation import StudyResult
 from fedroam.study.kept import SIMULATION, RunRecord, Where
 from fedroam.study.study import Study
@@ -170,17 +170,17 @@ def outlook(result: StudyResult, runs: Iterable[RunRecord], recent: float | None
 
 
 def _may_be_looked_at(result: StudyResult, name: str) -> bool:
-    """Whether a claim that has been looked at is undecided, and looks are left that were planned."""
+    """Whether a claim that has been looked at is undecided, and planned looks are left, which may decide it."""
     verdict = result.verdicts[name]
     left = bool(result.looks) and 0 < verdict.evidence.n < result.looks[-1]
-    return left and verdict.word == "undecided"
+    return left and verdict.word == "undecided" and verdict.evidence.test != NO_TEST
 
 
 def _needs(result: StudyResult, name: str) -> int:
     """The seeds that a claim was judged by, or, where a planned look may still decide it, those of the next one."""
     verdict = result.verdicts[name]
     judged_by = verdict.evidence.n
-    if verdict.word != "undecided" or verdict.hopeless:
+    if verdict.word != "undecided" or verdict.hopeless or verdict.evidence.test == NO_TEST:
         return judged_by
     return following(judged_by, result.looks) or judged_by
 

@@ -410,12 +410,30 @@ def test_a_cap_never_helps_the_direction_that_it_is_used_for() -> None:
     lost = above([(-math.inf, 60.0), (140.0, 140.0), (150.0, 150.0)])
     assert lost.p_holds == pytest.approx(0.5)
     assert lost.p_fails == pytest.approx(stats.ttest_1samp([60, 140, 150], 0, alternative="less").pvalue)
-    # Null: rounds are exponential, half of them beyond the end of the run. Rejections are at most those of the
-    # restricted mean's own test, whose bound is below the true one.
-    draw = stream(1, "capped").normal(0, 60, (STUDIES, 4))
-    shown = np.minimum(draw, 0.0)  # X is at least min(X, 0)
-    p = stats.ttest_1samp(shown, 0, axis=1, alternative="greater").pvalue
-    assert float((np.nan_to_num(p, nan=1.0) <= ALPHA).mean()) <= MOST
+
+
+@pytest.mark.parametrize("end", [0.25, 0.5, 0.75, 1.0])
+def test_numbers_that_are_cut_off_err_at_most_as_stated_over_the_planned_looks(end: float) -> None:
+    """The true mean is the bound; what is beyond the end of the run counts with it. A single test of four seeds errs a
+    little more than stated, as the page on claims says: what is left of the numbers is skewed."""
+    draws = np.minimum(stream(1, f"capped at {end}").normal(size=(STUDIES, LOOKS[-1])), end)
+    wrong = np.zeros(STUDIES, dtype=bool)
+    for seeds in LOOKS:
+        p = one_sided(draws[:, :seeds])
+        wrong |= p <= ALPHA / len(LOOKS)
+        if seeds == LOOKS[0]:
+            assert (p <= ALPHA).mean() < 0.08
+            some = range(0, STUDIES, 100)
+            found = [above([(x, math.inf if x == end else x) for x in draws[k, :seeds]]) for k in some]
+            assert [each.p_holds for each in found] == pytest.approx(p[some].tolist())
+    assert wrong.mean() <= MOST
+
+
+def one_sided(values: np.ndarray) -> np.ndarray:
+    """P-values [studies] of "the mean is above 0"; of signs where all values are equal."""
+    alike = np.ptp(values, axis=1) == 0
+    t = np.mean(values, axis=1) / np.where(alike, 1.0, stats.sem(values, axis=1))
+    return np.where(alike, 0.5 ** values.shape[1], stats.t.sf(t, values.shape[1] - 1))
 
 
 def test_what_is_examined_again_is_as_before() -> None:

@@ -8,10 +8,11 @@ a claim is false (small: the claim holds), `p_fails` of the hypothesis that it i
 horizon. So a number of a seed may be an interval, from the least to the most that it can be, and each direction is
 tested with the end that speaks against it: "above" with the least, "below" with the most. That is conservative. Let L
 be the least and X the number, L <= X in every seed; then mean(X) <= bound makes mean(L) <= bound, so that whoever
-rejects the second rejects the first, and at no higher rate (a test of the restricted mean: Royston & Parmar, Stat. Med.
-30 (2011) 2409). In a difference A - B, or a slope, a number that is added has its horizon in the least, one that is
-subtracted has it in the most; so a cap never helps the direction that it is used for. Where the end that is needed is
-infinite, no cap is conservative, and the exact sign test takes the place of t in this direction.
+rejects the second rejects the first, and errs no more often than the test of L does (one of the restricted mean:
+Royston & Parmar, Stat. Med. 30 (2011) 2409), in which t takes numbers that are cut off for normal ones. In a difference
+A - B, or a slope, a number that is added has its horizon in the least, one that is subtracted has it in the most; so a
+cap never helps the direction that it is used for. Where the end that is needed is infinite, no cap is conservative, and
+the exact sign test takes the place of t in this direction.
 
 What varies within a seed may be dependent in any way: a trend is one slope a seed and its test is over seeds. (Page's
 test of order would need the values of one seed to be exchangeable where there is no trend; with paired seeds
