@@ -107,6 +107,20 @@ READINGS = (
         effect="One exchange of 4,000.",
     ),
     Reading(
+        "walls",
+        "Whoever comes to a wall is thrown back by it, as light is by a mirror.",
+        paper="As printed, the step that leads out has its sign turned, step by step, and overshoots the wall by less "
+        "than a step",
+        source="Eq. 2",
+        deviation=True,
+        effect="The printed rule comes to this one as its steps become shorter.",
+    ),
+    Reading(
+        "weights where nobody near moves",
+        "Equal ones: a client's and its neighbours' speeds are all 0 then, and shares of speed mean nothing.",
+        source="Sec. 5.4",
+    ),
+    Reading(
         "contacts on the way",
         "Found in closed form on each straight piece of the way.",
         paper="The author's code looks at 100 points of the way, which misses 0.4 to 0.6 % of contacts",

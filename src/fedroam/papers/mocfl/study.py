@@ -55,6 +55,13 @@ READINGS = (
         "anything of an absent client. That is in its favour under churn.",
     ),
     Reading("FedProx and MOON", "FedProx has mu = 0.01 and MOON mu = 1, tau = 0.5, as in their papers."),
+    Reading(
+        "FedAvgDBE and FedFomo",
+        "FedAvgDBE has kappa = 50 and momentum 1, as its authors' script for networks of four layers; FedFomo weighs 5 "
+        "models, the client's own among them, as its public code. What a client holds is cut 4 : 1 : 1 into training, "
+        "validation and test for every method; FedFomo and MoCFL weigh models by the validation part.",
+        paper="It does not tell the settings of its rivals",
+    ),
     Reading("whose head is judged", "MoCFL with the server's head; clients' own heads stand in a table."),
     Reading("Dirichlet alpha", "0.1", paper="lost in its text"),
     Reading(
