@@ -380,6 +380,17 @@ def test_a_study_goes_on_from_its_records(tmp_path: Path) -> None:
     assert read_records(folder, "made", "full").runs == {}
 
 
+@pytest.mark.parametrize(("looks", "seeds"), [((2, 4), 5), ((), 3)])
+def test_seeds_beyond_those_judged_are_shown_where_looks_decide(
+    looks: tuple[int, ...], seeds: int, tmp_path: Path
+) -> None:
+    """As where other claims needed more. Without looks a study is judged by all that is shown."""
+    work = StudyRuns(study(), "full", 5, str(tmp_path / "out"), (), str(tmp_path / "records"))
+    runs = [RunRecord("a", s, work.keys["a", s], numbers={"final accuracy": (50.0, 50.0)}) for s in range(5)]
+    work.keep(runs, "c", looks, 3)
+    assert StudyRuns.of_records(study(), "full", tmp_path / "records").seeds == seeds
+
+
 def test_two_sittings_that_share_records_lose_nothing_of_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,10 +128,11 @@ class StudyRuns:
 
     @classmethod
     def of_records(cls, study: Study, scale: str, records: Path) -> StudyRuns:
-        """What is kept in `records` alone, with as many seeds as it was judged by, or has."""
+        """What is kept in `records` alone, with as many seeds as it was judged by, or has. Where looks are planned it
+        has all that are kept: claims are judged by the looks, and tables and figures by what there is."""
         there = read_records(records, study.name, scale)
         most = max((run.seed + 1 for run in there.runs.values()), default=0)
-        seeds = there.seeds or max(most, study.scale(scale).seeds)
+        seeds = max(there.seeds, most) if there.looks else there.seeds or max(most, study.scale(scale).seeds)
         return cls(study, scale, seeds, str(records), (), str(records), there)
 
     @cached_property
