@@ -19,9 +19,9 @@ from fedroam.errors import InputError
 if sys.platform != "win32":
     import fcntl
 
-    _NO_LINK = os.O_NOFOLLOW
+    NO_LINK = os.O_NOFOLLOW  # of `os.open`: refuses a link
 else:
-    _NO_LINK = 0
+    NO_LINK = 0
 
 
 def checked_name(path: str | Path, owner: str = "") -> Path:
@@ -156,7 +156,7 @@ def take_lock(path: Path, patience: float = 0.0) -> IO[str] | None:
     is a link: what it points to would be emptied."""
     if path.is_symlink():
         raise InputError(f"{path}: is a link; fedroam locks files of its own only: delete the link")
-    lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666), "w")
+    lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666), "w")
     if sys.platform == "win32":
         return lock
     end = time.monotonic() + patience

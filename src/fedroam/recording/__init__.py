@@ -22,6 +22,7 @@ from fedroam.recording.inputs import run_in as run_in
 from fedroam.recording.inputs import unchanged_data as unchanged_data
 from fedroam.recording.inputs import unchanged_files as unchanged_files
 from fedroam.recording.locking import folder_at as folder_at
+from fedroam.recording.locking import held as held
 from fedroam.recording.locking import lock_folder as lock_folder
 from fedroam.recording.locking import take_lock as take_lock
 from fedroam.recording.recorder import Existing as Existing
@@ -33,7 +34,9 @@ from fedroam.recording.run import Run as Run
 from fedroam.recording.run import flat as flat
 from fedroam.recording.run import open_run as open_run
 from fedroam.recording.run import open_runs as open_runs
+from fedroam.recording.run import robbed_below as robbed_below
 from fedroam.recording.run import runs_below as runs_below
 from fedroam.recording.schema import Manifest as Manifest
 from fedroam.recording.verify import changed_files as changed_files
 from fedroam.recording.verify import damage as damage
+from fedroam.recording.verify import lasting as lasting
