@@ -12,7 +12,7 @@ import pytest
 
 from fedroam import open_run, open_runs, plan
 from fedroam.scene import deal
-from support.commands import TINY, Commands
+from support.commands import TINY, Commands, contents
 
 pytestmark = pytest.mark.usefixtures("rough_pictures")
 
@@ -183,6 +183,23 @@ def test_options_of_compare_that_mean_nothing_are_refused(
     assert answer.code == 2
     assert says in answer.err
     assert answer.err.count("\n") == 1
+
+
+def test_a_table_takes_the_place_of_nothing_that_a_run_has_written(fr: Commands) -> None:
+    fr.run("--out", "out")
+    before = contents(fr.folder)
+    home = fr.folder / "out" / "seed-0"
+    for name in ("run.json", "movement/positions.parquet", "clients.parquet", ".lock", "another.toml"):
+        answer = fr("compare", "out", "--csv", f"out/seed-0/{name}")
+        assert answer.code == 2, name
+        assert answer.err == (
+            f"error: --csv out/seed-0/{name}: belongs to the run or sweep in {home}; allowed is another file\n"
+        )
+    assert fr("bench", "F", "--json", "out/seed-0/run.json").code == 2
+    assert contents(fr.folder) == before
+    for name in ("out/seed-0/mine.csv", "out/mine.csv"):
+        assert fr("compare", "out", "--csv", name).code == 0
+        assert fr("compare", "out", "--csv", name).code == 0  # what a user has put there may be replaced
 
 
 @pytest.mark.parametrize(

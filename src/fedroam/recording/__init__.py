@@ -17,6 +17,7 @@ from fedroam.recording.files import write_text as write_text
 from fedroam.recording.inputs import code_facts as code_facts
 from fedroam.recording.inputs import code_sums as code_sums
 from fedroam.recording.inputs import file_facts as file_facts
+from fedroam.recording.inputs import files_read as files_read
 from fedroam.recording.inputs import recorded_experiment as recorded_experiment
 from fedroam.recording.inputs import run_in as run_in
 from fedroam.recording.inputs import unchanged_data as unchanged_data

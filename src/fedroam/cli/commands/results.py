@@ -12,6 +12,7 @@ import typer
 
 from fedroam.cli import options
 from fedroam.cli.console import cell, grid, out, say, tell, writing
+from fedroam.cli.outputs import check_spares
 from fedroam.errors import InputError, one_line
 from fedroam.writing import checked_name
 
@@ -66,6 +67,8 @@ def compare(
     for option, given in apart.items():
         if given is not None:
             raise InputError(f"{option} {given}: allowed {'without' if by else 'with'} --by only")
+    if csv is not None:
+        check_spares("--csv", csv)
     if by:
         _compare_by(folders, by, statistic or "final", reach, csv)
         return
