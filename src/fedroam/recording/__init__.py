@@ -26,6 +26,7 @@ from fedroam.recording.locking import folder_at as folder_at
 from fedroam.recording.locking import held as held
 from fedroam.recording.locking import lock_folder as lock_folder
 from fedroam.recording.locking import take_lock as take_lock
+from fedroam.recording.recorder import CLEARING as CLEARING
 from fedroam.recording.recorder import Existing as Existing
 from fedroam.recording.recorder import Recorder as Recorder
 from fedroam.recording.recorder import check as check
