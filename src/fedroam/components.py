@@ -16,6 +16,7 @@ import gc
 import importlib
 import importlib.util
 import math
+import numbers
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -397,10 +398,14 @@ def _registered(part: Part) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Lists as tuples, all the way down: fields are frozen."""
+    """Lists as tuples, all the way down, as fields are frozen; numbers of numpy as those of Python."""
     if isinstance(value, list | tuple):
         return tuple(plain(v) for v in value)
-    return value
+    if isinstance(value, int | float | str):  # most are, and bool must not become a number
+        return value
+    if isinstance(value, numbers.Integral):  # numpy's say that they are, without numpy being loaded here
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) else value
 
 
 def explain(error: ValidationError, prefix: str, cls: type[BaseModel], owner: str) -> str:

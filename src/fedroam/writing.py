@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from fedroam.errors import InputError
+from fedroam.errors import InputError, check_type
 
 if sys.platform != "win32":
     import fcntl
@@ -29,6 +29,7 @@ def checked_name(path: str | Path, owner: str = "") -> Path:
 
     Nothing need be there. Raises InputError, in the name of the option or setting `owner`.
     """
+    check_type(owner or "path", path, str | os.PathLike, "the name of one file or folder")
     try:
         os.lstat(path)
     except ValueError:

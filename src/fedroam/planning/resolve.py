@@ -8,6 +8,7 @@ sweep varies.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ from typing import Any
 
 import tomli_w
 
-from fedroam.components import FAMILIES, kinds, lookup
+from fedroam.components import FAMILIES, kinds, lookup, plain
 from fedroam.components import use as load
-from fedroam.errors import InputError, unknown
+from fedroam.errors import InputError, check_type, unknown
 from fedroam.experiment import Experiment
 from fedroam.facts import BeyondLimits, within_limits
 from fedroam.planning.axes import MOST, Axes, Combination, label, read_axes
@@ -129,7 +130,7 @@ def _resolve(
         for one in foreign:
             if one.fits(settings):  # the kind that has it was named after it
                 settings = overlay(settings, one.nested, notes)
-        count = seeds if seeds is not None else count
+        count = plain(seeds if seeds is not None else count)
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 10_000:
             raise InputError(f"seeds = {count!r}: allowed is a whole number from 1 to 10000")
         wanted = max(len(variants), 1) * axes.size * count
@@ -204,6 +205,9 @@ def _read(source: Source) -> tuple[Settings, Path, str]:
         except BeyondLimits as error:
             raise InputError(f"experiment: {error}") from None
         return plain_parts(source), Path(), "experiment"
+    check_type(
+        "plan", source, str | os.PathLike, "an experiment file, the name of one, settings, or an Experiment"
+    )
     settings, name = read_settings(source)
     return settings, named_experiments().get(str(source), Path(source)).parent, name
 
