@@ -166,6 +166,12 @@ class Part(BaseModel):
         """
         return {}
 
+    def check_clients(self, clients: int) -> None:
+        """Raise InputError where its settings are not for so many clients; a part that counts some overrides it.
+
+        Asked when runs are planned, so that nothing is computed before.
+        """
+
     def imports(self) -> tuple[str, ...]:
         """The user's own modules that it imports by name; a part that does overrides it.
 

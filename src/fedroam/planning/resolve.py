@@ -17,7 +17,7 @@ from typing import Any
 
 import tomli_w
 
-from fedroam.components import FAMILIES, kinds, lookup, plain
+from fedroam.components import FAMILIES, Part, kinds, lookup, plain
 from fedroam.components import use as load
 from fedroam.errors import InputError, check_type, unknown
 from fedroam.experiment import Experiment
@@ -153,7 +153,7 @@ def _resolve(
         _check_keys(_varied(cells[0][2]), laid)
         runs, refused = _runs(cells, assigned, count, notes)
         if refused and (over is None or not runs):
-            raise InputError(refused[0].reason)
+            raise InputError(_whose(refused))
         notes += _alike(runs)
     whole = {**settings, "seeds": count, "use": files, "variants": variants, "sweep": axes.table()}
     return SweepPlan(
@@ -174,6 +174,24 @@ def _named(source: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
+
+
+def _whose(refused: Sequence[RefusedRun]) -> str:
+    """What is wrong with the first, and with which variant, where it is wrong with one alone."""
+    first = refused[0]
+    variants = {str(row.keys.get("variant", "")) for row in refused if row.reason == first.reason}
+    named = first.keys.get("variant") if len(variants) == 1 else None
+    return f"variant {named!r}: {first.reason}" if named else first.reason
+
+
+def _check_clients(experiment: Experiment) -> None:
+    """Raise InputError where a part is not for so many clients."""
+    for family, part in experiment:
+        if isinstance(part, Part):
+            try:
+                part.check_clients(experiment.clients)
+            except InputError as error:
+                raise InputError(f"{family} kind {part.kind!r}: {error}") from None
 
 
 def _alike(runs: Sequence[SweepRun]) -> list[str]:
@@ -363,6 +381,7 @@ def _runs(
         seed = settings.get("seed", 0)
         try:
             first = Experiment(**settings)
+            _check_clients(first)
             # Seeds are paired: every combination runs the same ones.
             runs += [SweepRun(first.replace(seed=first.seed + k), own) for k in range(count)]
         except InputError as error:
