@@ -218,6 +218,17 @@ def test_an_empty_name_of_a_folder_is_refused(fr: Commands, command: str) -> Non
     assert [path.name for path in fr.folder.iterdir()] == ["tiny.toml"]
 
 
+def test_worlds_that_cannot_be_are_no_success_of_connectivity(fr: Commands) -> None:
+    answer = fr("connectivity", "tiny.toml", "--over", "mobility.mobile=1,9", "--out", "worlds")
+    assert answer.code == 2
+    assert answer.err.splitlines() == [
+        "refused: mobile=9, seed 0: mobility kind 'random': mobility.mobile = 9: only 4 clients; allowed is 0 to 4",
+        "error: 1 refused, and not looked at: mobile=9, seed 0: mobility kind 'random': mobility.mobile = 9: only 4 "
+        "clients; allowed is 0 to 4",
+    ]
+    assert pd.read_csv("worlds/connectivity.csv")["variant"].tolist() == ["mobile=1"]  # what can be is shown
+
+
 def test_a_gantt_chart_is_of_one_run_that_takes_time(fr: Commands) -> None:
     timed = ["--set", "clock={kind='seconds',length=20}", "--set", "link={kind='fixed',throughput=0.004}"]
     assert fr("run", "tiny.toml", *timed, "--seeds", "2", "--out", "timed").code == 0
