@@ -245,6 +245,8 @@ def test_predictions_are_not_written_over_what_they_are_made_of(spam: Commands, 
         told = f"error: --out {place}: is read by this command; allowed is another file\n"
         assert (answer.code, answer.err) == (2, told)
     assert spam("predict", "model", "test.csv", "--out", "out/seed-0/run.json").code == 2
+    told = "error: out/model.json: missing; allowed is a folder that fedroam export wrote\n"
+    assert spam("predict", "out", "test.csv").err == told
     assert contents(tmp_path) == before
 
 

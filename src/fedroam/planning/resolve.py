@@ -100,7 +100,8 @@ def _resolve(
     notes: list[str] = []
     with _named(name):
         given = settings.pop("use", [])
-        files = _load(home / str(file) for file in ([given] if isinstance(given, str) else given))
+        own = [given] if isinstance(given, str) else given
+        files = _load((home / str(file) for file in own), "use")
     files = list(dict.fromkeys([*files, *_load(use)]))
     with _named(name):
         if over is None and "sweep" in settings:
@@ -230,11 +231,11 @@ def _read(source: Source) -> tuple[Settings, Path, str]:
     return settings, named_experiments().get(str(source), Path(source)).parent, name
 
 
-def _load(files: Iterable[str | Path]) -> list[str]:
-    """Load files of the user's parts; their absolute paths."""
+def _load(files: Iterable[str | Path], owner: str = "--use") -> list[str]:
+    """Load files of the user's parts, which `owner` names; their absolute paths."""
     loaded = []
     for file in files:
-        load(file)
+        load(file, owner)
         loaded.append(str(Path(file).resolve()))
     return loaded
 
@@ -247,7 +248,10 @@ def _variants(given: Any, axes: Axes, notes: list[str]) -> Variants:
     set_by_variants: dict[str, str] = {}
     for variant, changes in given.items():
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", variant):
-            raise InputError(f"variants.{variant}: allowed are letters, digits, dots and dashes in a name")
+            raise InputError(
+                f"variants.{variant}: allowed are letters, digits, dots, dashes and underscores in a name, the "
+                "first one a letter or digit"
+            )
         for family, change in changes.items():
             short = {"kind": change} if family in FAMILIES and isinstance(change, str) else change
             inner = [f"{family}.{k}" for k in short] if isinstance(short, Mapping) else [family]

@@ -220,7 +220,10 @@ def open_run(folder: str | Path) -> Run:
     run = Run(checked_name(folder))
     if not run.folder.is_dir():
         raise InputError(f"{folder}: no such folder")
-    status, path = run.status, run.folder / "run.json"
+    path = run.folder / "run.json"
+    if not path.exists() and any([*run.folder.glob("*/run.json"), *run.folder.glob("*/*/run.json")]):
+        raise InputError(f"{folder}: holds runs, and is none itself; open_runs opens them")
+    status = run.status
     if status.get("format") != 1 or not status.keys() >= STATUS:
         raise InputError(f"{path}: damaged, or written by another version of fedroam")
     check_summed(status, path)
