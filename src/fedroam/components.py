@@ -169,7 +169,7 @@ class Part(BaseModel):
     def check_clients(self, clients: int) -> None:
         """Raise InputError where its settings are not for so many clients; a part that counts some overrides it.
 
-        Asked when runs are planned, so that nothing is computed before.
+        Asked when a sweep is planned, so that nothing is computed before.
         """
 
     def imports(self) -> tuple[str, ...]:

@@ -180,8 +180,15 @@ def test_more_mobile_clients_than_there_are_is_told_before_anything_runs() -> No
         (row,) = plan.refused
         assert row.reason.startswith(f"mobility kind {kind!r}: mobility.mobile = {most + 1}: ")
         assert row.reason.endswith(f"allowed is 0 to {most}")
-        with pytest.raises(InputError, match=f"variant 'bad': mobility kind .*allowed is 0 to {most}"):
-            fedroam.plan(given)
+        assert not sweep_plan(given, to_run=False).refused
+
+
+def test_a_plan_says_which_variant_is_wrong() -> None:
+    variants = {"good": {"mobility": {"mobile": 1}}, "bad": {"mobility": {"mobile": -1}}}
+    with pytest.raises(InputError, match=r"experiment: variant 'bad': mobility\.mobile = -1: "):
+        fedroam.plan(settings(variants=variants))
+    with pytest.raises(InputError, match=r"experiment: clients = 0: "):
+        fedroam.plan(settings(variants={"one": {"rounds": 1}, "other": {"rounds": 2}}, clients=0))
 
 
 def test_the_command_line_has_the_last_word() -> None:

@@ -109,6 +109,7 @@ def check_mobile(mobile: int, clients: int) -> None:
 
 def mobile_groups(world: World, mobile: int) -> np.ndarray:
     """`mobile` for the first clients by index, `static` for the rest (places are random anyway)."""
+    check_mobile(mobile, world.clients)
     return np.array(["mobile"] * mobile + ["static"] * (world.clients - mobile))
 
 

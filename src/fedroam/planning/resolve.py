@@ -70,6 +70,7 @@ def sweep_plan(
     assignments: Iterable[str] = (),
     seeds: int | None = None,
     use: Iterable[str | Path] = (),
+    to_run: bool = True,
 ) -> SweepPlan:
     """Resolve an experiment file (or name, mapping, experiment) into the runs of a sweep.
 
@@ -81,9 +82,10 @@ def sweep_plan(
     says so).
 
     Raises InputError with one line where an axis makes no sense, or no combination is a valid experiment. Where
-    only some are, the others stand in `SweepPlan.refused`.
+    only some are, the others stand in `SweepPlan.refused`; among them, unless `to_run` is false, those of which a
+    part is not for so many clients.
     """
-    return _resolve(source, assignments, seeds, use, over)
+    return _resolve(source, assignments, seeds, use, over, to_run=to_run)
 
 
 def _resolve(
@@ -93,6 +95,7 @@ def _resolve(
     use: Iterable[str | Path],
     over: Iterable[str] | None,
     common_data: Callable[[Any], None] | None = None,
+    to_run: bool = False,
 ) -> SweepPlan:
     """Read, check and multiply. over is None for a plan: nothing varies but variants and seeds, and whatever is
     refused is an error."""
@@ -152,7 +155,7 @@ def _resolve(
         laid = [base for _, base, _ in cells]
         _check_keys(foreign, [settings, *laid])
         _check_keys(_varied(cells[0][2]), laid)
-        runs, refused = _runs(cells, assigned, count, notes)
+        runs, refused = _runs(cells, assigned, count, notes, to_run)
         if refused and (over is None or not runs):
             raise InputError(_whose(refused))
         notes += _alike(runs)
@@ -368,6 +371,7 @@ def _runs(
     assigned: Iterable[_Setting],
     count: int,
     notes: list[str],
+    to_run: bool,
 ) -> tuple[tuple[SweepRun, ...], tuple[RefusedRun, ...]]:
     """Each combination's runs, or what is wrong with it; cells: its variant, settings and kinds, varied values."""
     details = [one for one in assigned if one.is_detail]
@@ -385,7 +389,8 @@ def _runs(
         seed = settings.get("seed", 0)
         try:
             first = Experiment(**settings)
-            _check_clients(first)
+            if to_run:
+                _check_clients(first)
             # Seeds are paired: every combination runs the same ones.
             runs += [SweepRun(first.replace(seed=first.seed + k), own) for k in range(count)]
         except InputError as error:
