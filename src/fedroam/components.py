@@ -16,6 +16,7 @@ import gc
 import importlib
 import importlib.util
 import math
+import numbers
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -165,6 +166,12 @@ class Part(BaseModel):
         """
         return {}
 
+    def check_clients(self, clients: int) -> None:
+        """Raise InputError where its settings are not for so many clients; a part that counts some overrides it.
+
+        Asked when a sweep is planned, so that nothing is computed before.
+        """
+
     def imports(self) -> tuple[str, ...]:
         """The user's own modules that it imports by name; a part that does overrides it.
 
@@ -291,15 +298,15 @@ class _AsItStands(SourceFileLoader):
         raise OSError("not asked for")
 
 
-def use(file: str | Path) -> None:
-    """Load the parts in a user's own Python file (`--use my_part.py`)."""
-    path = checked_name(file, "--use").absolute()
+def use(file: str | Path, owner: str = "--use") -> None:
+    """Load the parts in a user's own Python file (`--use my_part.py`); `owner` is what messages say that it is of."""
+    path = checked_name(file, owner).absolute()
     if not path.is_file():
-        raise InputError(f"--use {file}: no such file")
+        raise InputError(f"{owner} {file}: no such file")
     load_rooms()
     name = f"{USED}{path.stem}"
     if path.suffix != ".py":
-        raise InputError(f"--use {file}: not a Python file (its name must end in .py)")
+        raise InputError(f"{owner} {file}: not a Python file (its name must end in .py)")
     loader = _AsItStands(name, str(path))
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None  # a loader is given
@@ -315,10 +322,10 @@ def use(file: str | Path) -> None:
         if isinstance(error, PydanticUserError) and error.code == "model-field-missing-annotation":
             name = (re.search(r"`(\w+) = ", error.message) or ["", "a name"])[1]
             raise InputError(
-                f"--use {file}{line}: {name} = ... has no type: write {name}: ClassVar = ... if it is no setting, and "
-                f"{name}: TYPE = field(...) if it is one"
+                f"{owner} {file}{line}: {name} = ... has no type: write {name}: ClassVar = ... if it is no setting, "
+                f"and {name}: TYPE = field(...) if it is one"
             ) from error
-        raise InputError(f"--use {file}{line}: {type(error).__name__}: {error}") from error
+        raise InputError(f"{owner} {file}{line}: {type(error).__name__}: {error}") from error
 
 
 def _line_in(error: BaseException, path: Path) -> str:
@@ -397,10 +404,14 @@ def _registered(part: Part) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Lists as tuples, all the way down: fields are frozen."""
+    """Lists as tuples, all the way down, as fields are frozen; numbers of numpy as those of Python."""
     if isinstance(value, list | tuple):
         return tuple(plain(v) for v in value)
-    return value
+    if isinstance(value, int | float | str):  # most are, and bool must not become a number
+        return value
+    if isinstance(value, numbers.Integral):  # numpy's say that they are, without numpy being loaded here
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) else value
 
 
 def explain(error: ValidationError, prefix: str, cls: type[BaseModel], owner: str) -> str:
@@ -410,7 +421,8 @@ def explain(error: ValidationError, prefix: str, cls: type[BaseModel], owner: st
     if problem["type"] == "extra_forbidden":
         bad = str(problem["loc"][-1])
         known = [*cls.model_fields, *(["kind"] if issubclass(cls, Part) else [])]
-        return f"{where}: {unknown(f'key of {owner}', bad, known)}"
+        told = unknown(f"key of {owner}", bad, known)
+        return f"{where}: {told}" if where else str(told)
     if problem["type"] == "missing":
         return f"{where}: missing; {owner} needs it{_about(cls, problem)}"
     message = problem["msg"].removeprefix("Value error, ")

@@ -10,8 +10,10 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import UnionType
 from typing import TextIO
 
+SHOWN = 80  # characters of a value that was found
 MESSAGE = 2_000  # characters of one message: more than any sentence of ours, few enough for a screen
 
 # What a terminal obeys instead of showing it: control characters (but line breaks and tabs, which `one_line` takes
@@ -87,6 +89,14 @@ def unknown(what: str, found: str, known: Iterable[str]) -> InputError:
     near = difflib.get_close_matches(found, names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return InputError(f"unknown {what} {found!r}: allowed are {', '.join(names) or '(none)'}{hint}")
+
+
+def check_type(owner: str, found: object, wanted: type | UnionType, way: str) -> None:
+    """Raise InputError where a script has given something else than is wanted; `way` says what is allowed."""
+    if not isinstance(found, wanted):
+        shown = repr(found)
+        shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
+        raise InputError(f"{owner}: found {shown} ({type(found).__name__}), allowed is {way}")
 
 
 def told(error: BaseException) -> str:

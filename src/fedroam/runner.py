@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import os
 import time
 import warnings
 import zlib
@@ -17,7 +18,7 @@ import numpy as np
 from typing_extensions import override
 
 from fedroam.clock import TIME
-from fedroam.errors import FedroamError, InputError, own_line
+from fedroam.errors import FedroamError, InputError, check_type, own_line
 from fedroam.execution import WorkersLost
 from fedroam.experiment import Experiment
 from fedroam.federation import judged_by
@@ -98,6 +99,8 @@ def run(
     how many threads to compute from then on (None: as the engine's settings say). Raises InputError for wrong input,
     FedroamError where the run fails, Interrupted when Ctrl-C stopped it (a checkpoint is written first).
     """
+    check_type("run", experiment, Experiment, "an Experiment, as plan(...).runs[0].experiment is one")
+    check_type("run: out", out, str | os.PathLike | None, "the name of a folder")
     folder = Path(out) if out is not None else default_folder(experiment)
     status = {
         "format": 1,
@@ -514,6 +517,8 @@ def run_plan(
     `trackers()` for its trackers.
     Raises what `run` does; Interrupted, too, where Ctrl-C came in the last round of a run that others follow.
     """
+    check_type("run_plan", plan, Plan, "what plan(...) gives")
+    check_type("run_plan: out", out, str | os.PathLike | None, "the name of a folder")
     root = Path(out) if out is not None else plan.folder
     check_plan(plan, root, existing)
     runs: list[Run] = []

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from fedroam.errors import InputError
+from fedroam.errors import InputError, check_type
 
 if sys.platform != "win32":
     import fcntl
 
-    _NO_LINK = os.O_NOFOLLOW
+    NO_LINK = os.O_NOFOLLOW  # of `os.open`: refuses a link
 else:
-    _NO_LINK = 0
+    NO_LINK = 0
 
 
 def checked_name(path: str | Path, owner: str = "") -> Path:
@@ -29,6 +29,7 @@ def checked_name(path: str | Path, owner: str = "") -> Path:
 
     Nothing need be there. Raises InputError, in the name of the option or setting `owner`.
     """
+    check_type(owner or "path", path, str | os.PathLike, "the name of one file or folder")
     try:
         os.lstat(path)
     except ValueError:
@@ -156,7 +157,7 @@ def take_lock(path: Path, patience: float = 0.0) -> IO[str] | None:
     is a link: what it points to would be emptied."""
     if path.is_symlink():
         raise InputError(f"{path}: is a link; fedroam locks files of its own only: delete the link")
-    lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666), "w")
+    lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666), "w")
     if sys.platform == "win32":
         return lock
     end = time.monotonic() + patience

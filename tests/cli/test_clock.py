@@ -13,7 +13,7 @@ from fedroam.analysis import planned_time
 from fedroam.analysis.planned_time import Foreseen, planned_rounds, summary
 from fedroam.clock import COLUMNS, TIME, TOTALS
 from fedroam.components import kinds
-from support.commands import Commands
+from support.commands import Commands, contents
 from support.tiny import example, play, tiny
 
 TIMED = ["--set", "clock={kind='seconds',length=20}", "--set", "link={kind='fixed',throughput=0.004}"]
@@ -36,6 +36,23 @@ def test_it_says_what_takes_how_long(fedroam: Commands) -> None:
     assert table["seed"].tolist() == [0, 0, 0, 1, 1, 1]
     assert (table["seconds"] == 20).all()
     assert (table["fit"] <= table["contacts"]).all()
+
+
+def test_it_writes_over_nothing_that_it_reads(fedroam: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    fedroam.write("own.csv", "x,class\n" + "".join(f"{k},{k % 2}\n" for k in range(40)))
+    own = ["--set", "data={kind='csv',path='own.csv',label='class'}", *TIMED]
+    fedroam.write("other.csv", "of before")
+    before = contents(fedroam.folder)
+    for option, name, told in (
+        ("--out", "tiny.toml", "--out tiny.toml: is read by this command; allowed is another file"),
+        ("--devices", "own.csv", "--devices own.csv: is read by this command; allowed is another file"),
+        ("--devices", "./other.csv", "--devices ./other.csv: is the file of --out; allowed is another file"),
+    ):
+        answer = fedroam("clock", "tiny.toml", *own, "--out", "other.csv", option, name)
+        assert (answer.code, answer.err) == (2, f"error: {told}\n")
+    monkeypatch.setattr(pd.DataFrame, "to_csv", lambda _, path, **__: (Path(path).write_text("hal"), 1 / 0))
+    assert fedroam("clock", "tiny.toml", *own, "--out", "other.csv").code == 1  # it ended in the midst of it
+    assert contents(fedroam.folder) == before
 
 
 def test_without_a_clock_it_says_what_is_missing(fedroam: Commands) -> None:

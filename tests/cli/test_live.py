@@ -42,6 +42,19 @@ def test_watch_once_shows_what_is_running(call: Commands) -> None:
     assert lines[-1] == "1 done, 1 running"
 
 
+def test_watch_ends_when_nobody_computes_a_run_any_more(call: Commands) -> None:
+    made_run(call.folder / "runs", "a", 0, [0.1, 0.5])
+    killed = made_run(call.folder / "runs", "b", 3, [0.1, 0.25], done=False, planned=40)
+    (killed.folder / ".lock").touch()
+    answer = call("watch", "runs")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.splitlines()[1:] == [
+        "made/b, seed 3: stopped, round 10/40, accuracy 0.2500",
+        "1 of 2 runs are not finished, and nobody computes them: the command that began them goes on (fedroam run with "
+        "--resume, fedroam sweep as it was)",
+    ]
+
+
 def test_names_never_act_on_the_terminal(call: Commands) -> None:
     made_run(call.folder / "runs", "a", 0, [0.1, 0.5], name="[red]x[/red]\x1b[2J")
     for more in ((), ("--once",)):

@@ -145,6 +145,7 @@ def test_it_is_told_who_else_must_know(site: Path, call: Commands) -> None:
         (["deploy", "--site", "lab/site.toml", "--resume", "--fresh"], "--resume and --fresh"),
         (["deploy", "--site", "lab/site.toml", "--address", "256.1.1.1:1"], "cannot be served at"),
         (["emulate", "many.toml"], "2 runs"),
+        (["energy", ".", "--idle", "1e6"], "--idle 1e+06: allowed are 0 W or more, below 1e6"),
     ],
     ids=lambda words: " ".join(words)[:40] if isinstance(words, list) else "",
 )  # fmt: skip

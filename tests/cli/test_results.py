@@ -12,7 +12,7 @@ import pytest
 
 from fedroam import open_run, open_runs, plan
 from fedroam.scene import deal
-from support.commands import TINY, Commands
+from support.commands import TINY, Commands, contents
 
 pytestmark = pytest.mark.usefixtures("rough_pictures")
 
@@ -185,6 +185,23 @@ def test_options_of_compare_that_mean_nothing_are_refused(
     assert answer.err.count("\n") == 1
 
 
+def test_a_table_takes_the_place_of_nothing_that_a_run_has_written(fr: Commands) -> None:
+    fr.run("--out", "out")
+    before = contents(fr.folder)
+    home = fr.folder / "out" / "seed-0"
+    for name in ("run.json", "movement/positions.parquet", "clients.parquet", ".lock", "another.toml"):
+        answer = fr("compare", "out", "--csv", f"out/seed-0/{name}")
+        assert answer.code == 2, name
+        assert answer.err == (
+            f"error: --csv out/seed-0/{name}: belongs to the run or sweep in {home}; allowed is another file\n"
+        )
+    assert fr("bench", "F", "--json", "out/seed-0/run.json").code == 2
+    assert contents(fr.folder) == before
+    for name in ("out/seed-0/mine.csv", "out/mine.csv"):
+        assert fr("compare", "out", "--csv", name).code == 0
+        assert fr("compare", "out", "--csv", name).code == 0  # what a user has put there may be replaced
+
+
 @pytest.mark.parametrize(
     "command",
     ["run tiny.toml", "sweep tiny.toml", "connectivity tiny.toml", "data info tiny.toml", "report out", "trace info t",
@@ -199,6 +216,17 @@ def test_an_empty_name_of_a_folder_is_refused(fr: Commands, command: str) -> Non
             == f"error: --out {empty!r}: allowed is the name of a file or folder, '.' for this one\n"
         )
     assert [path.name for path in fr.folder.iterdir()] == ["tiny.toml"]
+
+
+def test_worlds_that_cannot_be_are_no_success_of_connectivity(fr: Commands) -> None:
+    answer = fr("connectivity", "tiny.toml", "--over", "mobility.mobile=1,9", "--out", "worlds")
+    assert answer.code == 2
+    assert answer.err.splitlines() == [
+        "refused: mobile=9, seed 0: mobility kind 'random': mobility.mobile = 9: only 4 clients; allowed is 0 to 4",
+        "error: 1 refused, and not looked at: mobile=9, seed 0: mobility kind 'random': mobility.mobile = 9: only 4 "
+        "clients; allowed is 0 to 4",
+    ]
+    assert pd.read_csv("worlds/connectivity.csv")["variant"].tolist() == ["mobile=1"]  # what can be is shown
 
 
 def test_a_gantt_chart_is_of_one_run_that_takes_time(fr: Commands) -> None:

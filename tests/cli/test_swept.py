@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from fedroam.cli.commands.sweep import conclude
 from fedroam.cli.sweep_summary import means
 from fedroam.recording import write_json
 from fedroam.sweep import Sweep, open_sweep
+from fedroam.sweep.limits import available_memory
+from support.commands import Commands
 from support.made_runs import made_run
 
 GAINS = {10: 0.8, 2: 0.5, 9: 0.7}
@@ -80,3 +83,18 @@ def test_failures_end_in_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr()
     assert "failed: contacts.radius=9, seed 0 and 1 more: boo" in said.out
     assert "2 of the runs failed" in said.err
+
+
+@pytest.mark.skipif(available_memory() is None, reason="this system has no such limit")
+def test_the_memory_that_a_dry_run_tells_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is reserved and not held (stacks of threads, Arrow's GiB) is no memory of the share."""
+    monkeypatch.chdir(tmp_path)
+    call = Commands(tmp_path, capsys)
+    large = ["--set", "clients=100", "--set", "model={kind='mlp',hidden=[400,400]}", "--set", "engine=cpu"]
+    words = ["sweep", "tiny.toml", *large, "--workers", "1", "--out", "swept"]
+    told = re.search(r"([0-9.]+) GiB in all", call(*words, "--dry-run").out)
+    assert told is not None
+    answer = call(*words, "--memory", told.group(1), "--quiet")
+    assert answer.code == 0, answer

@@ -4,11 +4,13 @@ import math
 import tomllib
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import fedroam
 from fedroam.components import FAMILIES, build
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
@@ -33,6 +35,46 @@ def test_it_survives_its_own_file() -> None:
         assert Experiment(**read) == one
         assert Experiment(**read).digest == one.digest
         assert Experiment(**one.settings()) == one
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    model = {"kind": "mlp", "hidden": [np.int64(5)]}
+    given = {
+        "clients": np.int64(3),
+        "seed": np.int32(1),
+        "validation_share": np.float32(0.25),
+        "model": model,
+    }
+    one = Experiment(**given)
+    plain = {"clients": 3, "seed": 1, "validation_share": 0.25, "model": {"kind": "mlp", "hidden": [5]}}
+    assert one.digest == Experiment(**plain).digest
+    assert one.toml() == Experiment(**plain).toml()
+    assert len(fedroam.plan(given, seeds=np.int64(2)).runs) == 2  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="clients = True: input should be a valid integer"):
+        Experiment(clients=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "says"),
+    [
+        ("run", ["quickstart"], "run: found 'quickstart' (str), allowed is an Experiment"),
+        ("run", [{"clients": 3}], "run: found {'clients': 3} (dict), allowed is an Experiment"),
+        ("run", [tiny(), 5], "run: out: found 5 (int), allowed is the name of a folder"),
+        ("run_plan", ["quickstart"], "run_plan: found 'quickstart' (str), allowed is what plan(...) gives"),
+        ("run_sweep", ["mine"], "run_sweep: found 'mine' (str), allowed is what sweep_plan(...) gives"),
+        (
+            "open_runs",
+            [["a", "b"]],
+            "path: found ['a', 'b'] (list), allowed is the name of one file or folder",
+        ),
+        ("open_run", [None], "path: found None (NoneType), allowed is the name of one file or folder"),
+        ("plan", [None], "plan: found None (NoneType), allowed is an experiment file"),
+    ],
+)
+def test_a_script_that_gives_something_else_is_told(name: str, given: list[Any], says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        fedroam.__getattr__(name)(*given)
+    assert str(caught.value).startswith(says)
 
 
 def test_parts_may_be_given_in_three_ways() -> None:

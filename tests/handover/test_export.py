@@ -21,7 +21,7 @@ from fedroam.handover import FORMATS, export_model, final_model, predict
 from fedroam.handover import export as exporting
 from fedroam.recording import Run
 from fedroam.runner import run
-from support.commands import Commands
+from support.commands import Commands, contents
 from support.tiny import own_data, tiny
 
 SHAPE = (2, 5, 7)
@@ -235,6 +235,19 @@ def test_from_a_run_to_predictions_of_new_rows(spam: Commands, tmp_path: Path, t
     )
     assert int((said["class"] == pd.read_csv("test.csv")["what"]).sum()) == hits
     np.testing.assert_allclose(said[["p(ham)", "p(jam)", "p(spam)"]].sum(axis=1), 1)
+
+
+def test_predictions_are_not_written_over_what_they_are_made_of(spam: Commands, tmp_path: Path) -> None:
+    assert spam("export", "out", "--out", "model").code == 0
+    before = contents(tmp_path)
+    for place in ("test.csv", "./test.csv", *(f"model/{path.name}" for path in Path("model").iterdir())):
+        answer = spam("predict", "model", "test.csv", "--out", place)
+        told = f"error: --out {place}: is read by this command; allowed is another file\n"
+        assert (answer.code, answer.err) == (2, told)
+    assert spam("predict", "model", "test.csv", "--out", "out/seed-0/run.json").code == 2
+    told = "error: out/model.json: missing; allowed is a folder that fedroam export wrote\n"
+    assert spam("predict", "out", "test.csv").err == told
+    assert contents(tmp_path) == before
 
 
 def test_what_is_odd_in_new_rows_is_told(spam: Commands) -> None:

@@ -253,7 +253,7 @@ def unknown_experiment(fr: Commands) -> tuple[list[str], list[str]]:
 @case
 def folder_for_a_file(fr: Commands) -> tuple[list[str], list[str]]:
     (fr.folder / "sub.toml").mkdir()
-    return ["run", "sub.toml"], ["sub.toml", "no such experiment file"]
+    return ["run", "sub.toml"], ["sub.toml: is a folder", "allowed is an experiment file"]
 
 
 @case

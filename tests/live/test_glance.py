@@ -10,7 +10,7 @@ import pytest
 
 from fedroam.errors import InputError
 from fedroam.live import Watcher
-from fedroam.recording import write_json
+from fedroam.recording import take_lock, write_json
 from support.made_runs import made_run
 
 
@@ -109,6 +109,38 @@ def test_a_sweep_names_its_runs_by_what_varies_and_tells_of_those_that_wait(tmp_
         ("radius=5.0, static", "waiting", ""),
         ("radius=9.0, static", "failed", "boo"),
     ]
+
+
+def test_a_run_that_nobody_writes_any_more_is_stopped(tmp_path: Path) -> None:
+    for name in ("running", "killed"):
+        made_run(tmp_path, name, 0, [0.1, 0.3], done=False, planned=40)
+        (tmp_path / name / "seed-0" / ".lock").touch()
+    with take_lock(tmp_path / "running" / "seed-0" / ".lock") or pytest.fail("the lock is free"):
+        killed, running = Watcher(tmp_path).look()
+    assert (running.state, running.over) == ("running", False)
+    assert (killed.state, killed.over, killed.round) == ("stopped", True, 10)
+    (tmp_path / "killed" / "seed-0" / "run.json").write_text("half")
+    assert [(glance.state, glance.over) for glance in Watcher(tmp_path / "killed").look()] == [
+        ("unreadable", True)
+    ]
+
+
+def test_runs_of_a_sweep_wait_while_somebody_computes_it(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "elsewhere", "", 0, [0.1, 0.5], done=False, planned=40)
+    digest = str(run.status["digest"])
+    root = tmp_path / "sweep"
+    (root / "runs").mkdir(parents=True)
+    run.folder.rename(root / "runs" / digest[:16])
+    (root / "runs" / digest[:16] / ".lock").touch()  # of a worker that died, in whose place another one comes
+    rows = [{"keys": {"contacts.radius": 3.0}, "seed": 0, "digest": one} for one in (digest, "a" * 64)]
+    facts = {"format": 1, "name": "s", "varied": ["contacts.radius"], "runs": rows, "records": {}}
+    write_json(root / "sweep.json", facts)
+    with take_lock(root / ".lock") or pytest.fail("the lock is free"):
+        assert [(one.state, one.over) for one in Watcher(root).look()] == [
+            ("running", False),
+            ("waiting", False),
+        ]
+    assert [(one.state, one.over) for one in Watcher(root).look()] == [("stopped", True), ("waiting", True)]
 
 
 def test_no_folder(tmp_path: Path) -> None:

@@ -139,7 +139,10 @@ def test_the_digest_of_a_plan_does_not_depend_on_the_order_of_variants() -> None
     [
         ("clients = ", "not valid TOML"),
         ("clients = 0", "clients = 0"),
-        ("[variants.'a b']", "allowed are letters, digits, dots and dashes"),
+        ("[variants.'a b']", "allowed are letters, digits, dots, dashes and underscores in a name"),
+        ("[variants._own]", "the first one a letter or digit"),
+        ("'' = 3", "wrong.toml: unknown key of an experiment ''"),
+        ("use = 'gone.py'", "wrong.toml: use "),
         ("variants = 3", "variants: allowed are tables"),
         ("seeds = 'two'", "seeds = 'two'"),
         ("[mobilty]\nkind = 'static'", "did you mean 'mobility'?"),
@@ -161,6 +164,8 @@ def test_missing_files_and_names(tmp_path: Path) -> None:
         plan("quickstrt")
     with pytest.raises(InputError, match="no such experiment file"):
         plan(tmp_path / "none.toml")
+    with pytest.raises(InputError, match="is a folder; allowed is an experiment file"):
+        plan(tmp_path)
 
 
 @pytest.mark.parametrize("name", named_experiments())

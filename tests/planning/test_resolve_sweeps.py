@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fedroam
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.learning import Job
@@ -165,6 +166,29 @@ def test_a_wrong_variant_is_refused_alone_and_all_wrong_is_an_error() -> None:
         sweep_plan(settings(variants={"bad": variants["bad"]}))
     plan = sweep_plan(settings(), over=["mobility.kind=static,randm"])
     assert [row.keys["mobility.kind"] for row in plan.refused] == ["randm"]
+
+
+def test_more_mobile_clients_than_there_are_is_told_before_anything_runs() -> None:
+    for kind, most in (("random", 4), ("dam", 4), ("dcm", 3)):
+        variants = {
+            "good": {"mobility": {"kind": kind, "mobile": 1}},
+            "bad": {"mobility": {"kind": kind, "mobile": most + 1}},
+        }
+        given = settings(clients=4, variants=variants)
+        plan = sweep_plan(given)
+        assert [run.keys["variant"] for run in plan.runs] == ["good"]
+        (row,) = plan.refused
+        assert row.reason.startswith(f"mobility kind {kind!r}: mobility.mobile = {most + 1}: ")
+        assert row.reason.endswith(f"allowed is 0 to {most}")
+        assert not sweep_plan(given, to_run=False).refused
+
+
+def test_a_plan_says_which_variant_is_wrong() -> None:
+    variants = {"good": {"mobility": {"mobile": 1}}, "bad": {"mobility": {"mobile": -1}}}
+    with pytest.raises(InputError, match=r"experiment: variant 'bad': mobility\.mobile = -1: "):
+        fedroam.plan(settings(variants=variants))
+    with pytest.raises(InputError, match=r"experiment: clients = 0: "):
+        fedroam.plan(settings(variants={"one": {"rounds": 1}, "other": {"rounds": 2}}, clients=0))
 
 
 def test_the_command_line_has_the_last_word() -> None:

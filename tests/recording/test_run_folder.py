@@ -652,6 +652,13 @@ def test_tables_open_elsewhere(whole: Path) -> None:
         assert pq.read_table(path).num_rows == len(pd.read_parquet(path))
 
 
+def test_a_folder_of_runs_is_no_run(tmp_path: Path) -> None:
+    run(tiny(rounds=1), tmp_path / "a" / "seed-0")
+    for folder in (tmp_path, tmp_path / "a"):
+        with pytest.raises(InputError, match=r"holds runs, and is none itself; open_runs opens"):
+            open_run(folder)
+
+
 def test_runs_below_a_folder_in_their_order(tmp_path: Path) -> None:
     for order, seed in ((1, 4), (0, 5)):
         run(small(seed=seed, rounds=1), tmp_path / f"seed-{seed}", order=order, variant=f"v{seed}")

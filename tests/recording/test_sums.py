@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted
-from fedroam.recording import checkpoint, damage, files, open_run, take_lock
+from fedroam.recording import checkpoint, damage, files, held, lasting, open_run, take_lock
 from fedroam.runner import run
 from fedroam.writing import write_aside
 from support.commands import Commands
@@ -319,6 +319,50 @@ def test_the_command(whole: Path, tmp_path: Path, fr: Commands) -> None:
     old = fr("verify", str(tmp_path / "runs" / "a"))
     assert old.code == 2
     assert "kept no check sums" in old.err
+
+
+def test_a_run_that_is_being_written_is_not_called_damaged(tmp_path: Path, fr: Commands) -> None:
+    """Its checkpoint may go, and the sums of its pieces, between a look at which there are and one into them."""
+    answers = []
+
+    def look(round: int, *_: object) -> None:
+        if round == 5:
+            for path in (tmp_path / "run" / "unfinished").glob("sums-*.json"):
+                path.unlink()
+            answers.append(fr("verify", str(tmp_path / "run")))
+            whole = (tmp_path / "run" / "partition.parquet").read_bytes()
+            (tmp_path / "run" / "partition.parquet").write_bytes(whole[::-1])
+            answers.append(fr("verify", str(tmp_path / "run")))
+            (tmp_path / "run" / "partition.parquet").write_bytes(whole)
+
+    run(small(), tmp_path / "run", observer=look)
+    good, bad = answers
+    assert (good.code, good.err) == (0, "")
+    assert "run: is being written; what does not change meanwhile is as written" in good.out
+    assert "0 of 1 runs are what was written; being written: 1 of the runs" in good.out
+    assert bad.code == 2
+    assert "partition.parquet: damaged: its SHA-256" in bad.err
+    assert held(tmp_path / "run") is False
+    assert held(tmp_path) is None
+
+
+def test_what_changes_during_a_look_is_no_damage(half: Path, tmp_path: Path) -> None:
+    folder = copy(half, tmp_path / "run")
+    looks = iter([["gone meanwhile", "damaged"], ["another one gone", "damaged"]])
+    with take_lock(folder / ".lock") or pytest.fail("the lock is free"):
+        assert lasting(folder, lambda: next(looks)) == ["damaged"]
+    assert lasting(folder, lambda: ["damaged"]) == ["damaged"]
+
+
+def test_a_run_that_has_lost_its_description_is_told(whole: Path, tmp_path: Path, fr: Commands) -> None:
+    lost = copy(whole, tmp_path / "runs" / "lost")
+    (lost / "run.json").unlink()
+    for more in ("", "beside it are whole ones"):
+        answer = fr("verify", str(tmp_path / "runs"))
+        assert answer.code == 2, more
+        assert f"{lost / 'run.json'}: missing; the folder holds the other files of a run" in answer.err
+        copy(whole, tmp_path / "runs" / "whole")
+    assert "error: 1 of 2 runs are not what was written" in answer.err
 
 
 def test_a_lock_that_is_a_link(tmp_path: Path) -> None:

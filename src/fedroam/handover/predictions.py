@@ -77,6 +77,8 @@ def predict(folder: str | Path, file: str | Path, label: str | None = None) -> P
     InputError for what is wrong with the model or the file.
     """
     home, path = Path(folder), Path(file)
+    if not (home / MODEL).exists():
+        raise InputError(f"{home / MODEL}: missing; allowed is a folder that fedroam export wrote")
     facts = read_json(home / MODEL)
     checked_facts(facts, Exported, home / MODEL)
     exported, fed = Exported(**facts), network_input(home / DESCRIPTION)

@@ -11,20 +11,22 @@ from pathlib import Path
 
 from fedroam.analysis.variants import has_rounds, settings_text
 from fedroam.errors import InputError, one_line
-from fedroam.recording import Run, open_run
+from fedroam.recording import CLEARING, Run, held, open_run
 from fedroam.sweep.folder import FILE, open_sweep, run_folder
 
 MOST = 2000  # runs below a folder that are looked at
 SMALL = 64 * 2**20  # bytes of the largest description (JSON, TOML) that is read
 _INNER = frozenset({"checkpoints", "movement", "unfinished", "figures", ".data"})
+_COMPUTED = ("running", CLEARING)  # states of a run that somebody computes, or was computing when killed
 Stamp = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Glance:
     """A run as its folder tells it. state: as `run.json` has it, `waiting` before there is one, `unreadable` with a
-    reason where the folder is damaged or just being changed. accuracy: share, of the newest round on the disk, None
-    before there is any. written: when `run.json` was last written (seconds since 1970).
+    reason where the folder is damaged or just being changed, `stopped` where it says that it is running and nobody
+    computes it. accuracy: share, of the newest round on the disk, None before there is any. written: when `run.json`
+    was last written (seconds since 1970). left: whether nobody writes there any more, as locks tell.
 
     id: names the run in addresses; it is no path.
     """
@@ -40,11 +42,12 @@ class Glance:
     accuracy: float | None
     written: float
     reason: str = ""
+    left: bool = False
 
     @property
     def over(self) -> bool:
         """Whether nothing more will come of it by itself."""
-        return self.state not in ("running", "waiting", "unreadable")
+        return self.left or self.state not in (*_COMPUTED, "waiting", "unreadable")
 
 
 class Watcher:
@@ -62,8 +65,9 @@ class Watcher:
 
     def look(self) -> list[Glance]:
         """Every run now, in the order of paths; those of a sweep that have not begun come last."""
-        found, swept = [], self._sweep()
+        found, swept, free = [], self._sweep(), held(self.root) is False
         for folder in run_folders(self.root):
+            left = _left(folder)  # before it is read: a run that comes to its end gives its lock back last
             try:
                 facts = (folder / "run.json").lstat()
             except OSError:  # it was there a moment ago
@@ -75,10 +79,23 @@ class Watcher:
                 known = (stamp, glance)
                 if glance.state != "unreadable":  # it may have been caught in the middle of a change
                     self._known[folder] = known
-            found.append(known[1])
+            found.append(_stopped(known[1]) if left and _left(folder) else known[1])
         there = {glance.folder.name for glance in found}
         waiting = [
-            Glance("", self.root / row.folder, "", row.name, row.seed, row.state, 0, 0, None, 0.0, row.reason)
+            Glance(
+                "",
+                self.root / row.folder,
+                "",
+                row.name,
+                row.seed,
+                row.state,
+                0,
+                0,
+                None,
+                0.0,
+                row.reason,
+                free,
+            )
             for folder, row in swept.items()
             if folder not in there
         ]
@@ -148,6 +165,16 @@ class _RunRow:
     seed: int
     state: str
     reason: str
+
+
+def _left(folder: Path) -> bool:
+    """Whether nobody writes in a run's folder, nor computes the sweep that it belongs to, which may begin it again."""
+    return held(folder) is False and not held(folder.parent.parent)
+
+
+def _stopped(glance: Glance) -> Glance:
+    """A run that nobody writes any more."""
+    return replace(glance, left=True, state="stopped" if glance.state in _COMPUTED else glance.state)
 
 
 def _named(glance: Glance, row: _RunRow | None) -> Glance:

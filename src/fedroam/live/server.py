@@ -213,7 +213,7 @@ _FILES = {
 
 
 def _row(glance: Glance) -> dict[str, Any]:
-    return {name: value for name, value in vars(glance).items() if name != "folder"}
+    return {**{name: value for name, value in vars(glance).items() if name != "folder"}, "over": glance.over}
 
 
 def _json(value: Any) -> bytes:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
@@ -100,12 +101,15 @@ def disc(reach: float, grid: int) -> np.ndarray:
     return np.stack([dx[inside], dy[inside]], axis=1)
 
 
+def check_mobile(mobile: int, clients: int) -> None:
+    """Raise InputError where more clients would move than there are."""
+    if mobile > clients:
+        raise InputError(f"mobility.mobile = {mobile}: only {clients} clients; allowed is 0 to {clients}")
+
+
 def mobile_groups(world: World, mobile: int) -> np.ndarray:
     """`mobile` for the first clients by index, `static` for the rest (places are random anyway)."""
-    if mobile > world.clients:
-        raise InputError(
-            f"mobility.mobile = {mobile}: only {world.clients} clients; allowed is 0 to {world.clients}"
-        )
+    check_mobile(mobile, world.clients)
     return np.array(["mobile"] * mobile + ["static"] * (world.clients - mobile))
 
 
@@ -143,9 +147,13 @@ class Random(Part):
     mobile: int = MOBILE
     max_step: float = MAX_STEP
 
+    @override
+    def check_clients(self, clients: int) -> None:
+        check_mobile(self.mobile, clients)
+
     def start(self, world: World) -> dict[str, np.ndarray]:
         """The same start places as those of `static`. Raises InputError where more clients move than there are."""
-        mobile_groups(world, self.mobile)
+        self.check_clients(world.clients)
         return {"position": grid_places(world, self.grid)}
 
     def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:

@@ -8,6 +8,7 @@ sweep varies.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ from typing import Any
 
 import tomli_w
 
-from fedroam.components import FAMILIES, kinds, lookup
+from fedroam.components import FAMILIES, Part, kinds, lookup, plain
 from fedroam.components import use as load
-from fedroam.errors import InputError, unknown
+from fedroam.errors import InputError, check_type, unknown
 from fedroam.experiment import Experiment
 from fedroam.facts import BeyondLimits, within_limits
 from fedroam.planning.axes import MOST, Axes, Combination, label, read_axes
@@ -69,6 +70,7 @@ def sweep_plan(
     assignments: Iterable[str] = (),
     seeds: int | None = None,
     use: Iterable[str | Path] = (),
+    to_run: bool = True,
 ) -> SweepPlan:
     """Resolve an experiment file (or name, mapping, experiment) into the runs of a sweep.
 
@@ -80,9 +82,10 @@ def sweep_plan(
     says so).
 
     Raises InputError with one line where an axis makes no sense, or no combination is a valid experiment. Where
-    only some are, the others stand in `SweepPlan.refused`.
+    only some are, the others stand in `SweepPlan.refused`; among them, unless `to_run` is false, those of which a
+    part is not for so many clients.
     """
-    return _resolve(source, assignments, seeds, use, over)
+    return _resolve(source, assignments, seeds, use, over, to_run=to_run)
 
 
 def _resolve(
@@ -92,6 +95,7 @@ def _resolve(
     use: Iterable[str | Path],
     over: Iterable[str] | None,
     common_data: Callable[[Any], None] | None = None,
+    to_run: bool = False,
 ) -> SweepPlan:
     """Read, check and multiply. over is None for a plan: nothing varies but variants and seeds, and whatever is
     refused is an error."""
@@ -99,7 +103,8 @@ def _resolve(
     notes: list[str] = []
     with _named(name):
         given = settings.pop("use", [])
-        files = _load(home / str(file) for file in ([given] if isinstance(given, str) else given))
+        own = [given] if isinstance(given, str) else given
+        files = _load((home / str(file) for file in own), "use")
     files = list(dict.fromkeys([*files, *_load(use)]))
     with _named(name):
         if over is None and "sweep" in settings:
@@ -129,7 +134,7 @@ def _resolve(
         for one in foreign:
             if one.fits(settings):  # the kind that has it was named after it
                 settings = overlay(settings, one.nested, notes)
-        count = seeds if seeds is not None else count
+        count = plain(seeds if seeds is not None else count)
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 10_000:
             raise InputError(f"seeds = {count!r}: allowed is a whole number from 1 to 10000")
         wanted = max(len(variants), 1) * axes.size * count
@@ -150,9 +155,9 @@ def _resolve(
         laid = [base for _, base, _ in cells]
         _check_keys(foreign, [settings, *laid])
         _check_keys(_varied(cells[0][2]), laid)
-        runs, refused = _runs(cells, assigned, count, notes)
+        runs, refused = _runs(cells, assigned, count, notes, to_run)
         if refused and (over is None or not runs):
-            raise InputError(refused[0].reason)
+            raise InputError(_whose(refused))
         notes += _alike(runs)
     whole = {**settings, "seeds": count, "use": files, "variants": variants, "sweep": axes.table()}
     return SweepPlan(
@@ -173,6 +178,24 @@ def _named(source: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
+
+
+def _whose(refused: Sequence[RefusedRun]) -> str:
+    """What is wrong with the first, and with which variant, where it is wrong with one alone."""
+    first = refused[0]
+    variants = {str(row.keys.get("variant", "")) for row in refused if row.reason == first.reason}
+    named = first.keys.get("variant") if len(variants) == 1 else None
+    return f"variant {named!r}: {first.reason}" if named else first.reason
+
+
+def _check_clients(experiment: Experiment) -> None:
+    """Raise InputError where a part is not for so many clients."""
+    for family, part in experiment:
+        if isinstance(part, Part):
+            try:
+                part.check_clients(experiment.clients)
+            except InputError as error:
+                raise InputError(f"{family} kind {part.kind!r}: {error}") from None
 
 
 def _alike(runs: Sequence[SweepRun]) -> list[str]:
@@ -204,15 +227,18 @@ def _read(source: Source) -> tuple[Settings, Path, str]:
         except BeyondLimits as error:
             raise InputError(f"experiment: {error}") from None
         return plain_parts(source), Path(), "experiment"
+    check_type(
+        "plan", source, str | os.PathLike, "an experiment file, the name of one, settings, or an Experiment"
+    )
     settings, name = read_settings(source)
     return settings, named_experiments().get(str(source), Path(source)).parent, name
 
 
-def _load(files: Iterable[str | Path]) -> list[str]:
-    """Load files of the user's parts; their absolute paths."""
+def _load(files: Iterable[str | Path], owner: str = "--use") -> list[str]:
+    """Load files of the user's parts, which `owner` names; their absolute paths."""
     loaded = []
     for file in files:
-        load(file)
+        load(file, owner)
         loaded.append(str(Path(file).resolve()))
     return loaded
 
@@ -225,7 +251,10 @@ def _variants(given: Any, axes: Axes, notes: list[str]) -> Variants:
     set_by_variants: dict[str, str] = {}
     for variant, changes in given.items():
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", variant):
-            raise InputError(f"variants.{variant}: allowed are letters, digits, dots and dashes in a name")
+            raise InputError(
+                f"variants.{variant}: allowed are letters, digits, dots, dashes and underscores in a name, the "
+                "first one a letter or digit"
+            )
         for family, change in changes.items():
             short = {"kind": change} if family in FAMILIES and isinstance(change, str) else change
             inner = [f"{family}.{k}" for k in short] if isinstance(short, Mapping) else [family]
@@ -342,6 +371,7 @@ def _runs(
     assigned: Iterable[_Setting],
     count: int,
     notes: list[str],
+    to_run: bool,
 ) -> tuple[tuple[SweepRun, ...], tuple[RefusedRun, ...]]:
     """Each combination's runs, or what is wrong with it; cells: its variant, settings and kinds, varied values."""
     details = [one for one in assigned if one.is_detail]
@@ -359,6 +389,8 @@ def _runs(
         seed = settings.get("seed", 0)
         try:
             first = Experiment(**settings)
+            if to_run:
+                _check_clients(first)
             # Seeds are paired: every combination runs the same ones.
             runs += [SweepRun(first.replace(seed=first.seed + k), own) for k in range(count)]
         except InputError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,11 @@ def read_settings(source: str | Path) -> tuple[Settings, str]:
     path, named = Path(source), named_experiments()
     if str(source) in named:
         path = named[str(source)]
-    elif not _is_file(path):
+    elif not _answers(path, Path.is_file):
+        if _answers(path, Path.is_dir):
+            raise InputError(
+                f"{source}: is a folder; allowed is an experiment file (TOML), or the name of one"
+            )
         if path.suffix == "" and path.parent == Path():
             raise unknown("experiment", str(source), named)
         raise InputError(f"{source}: no such experiment file (named experiments: {', '.join(named)})")
@@ -60,10 +64,10 @@ def parse_toml(text: str) -> Settings:
     return found
 
 
-def _is_file(path: Path) -> bool:
-    """Whether there is such a file; there is none of a name that the system does not take."""
+def _answers(path: Path, asked: Callable[[Path], bool]) -> bool:
+    """Whether there is such a file or folder; there is none of a name that the system does not take."""
     try:
-        return path.is_file()
+        return asked(path)
     except (OSError, ValueError):
         return False
 

@@ -17,13 +17,16 @@ from fedroam.recording.files import write_text as write_text
 from fedroam.recording.inputs import code_facts as code_facts
 from fedroam.recording.inputs import code_sums as code_sums
 from fedroam.recording.inputs import file_facts as file_facts
+from fedroam.recording.inputs import files_read as files_read
 from fedroam.recording.inputs import recorded_experiment as recorded_experiment
 from fedroam.recording.inputs import run_in as run_in
 from fedroam.recording.inputs import unchanged_data as unchanged_data
 from fedroam.recording.inputs import unchanged_files as unchanged_files
 from fedroam.recording.locking import folder_at as folder_at
+from fedroam.recording.locking import held as held
 from fedroam.recording.locking import lock_folder as lock_folder
 from fedroam.recording.locking import take_lock as take_lock
+from fedroam.recording.recorder import CLEARING as CLEARING
 from fedroam.recording.recorder import Existing as Existing
 from fedroam.recording.recorder import Recorder as Recorder
 from fedroam.recording.recorder import check as check
@@ -33,7 +36,9 @@ from fedroam.recording.run import Run as Run
 from fedroam.recording.run import flat as flat
 from fedroam.recording.run import open_run as open_run
 from fedroam.recording.run import open_runs as open_runs
+from fedroam.recording.run import robbed_below as robbed_below
 from fedroam.recording.run import runs_below as runs_below
 from fedroam.recording.schema import Manifest as Manifest
 from fedroam.recording.verify import changed_files as changed_files
 from fedroam.recording.verify import damage as damage
+from fedroam.recording.verify import lasting as lasting

@@ -36,6 +36,7 @@ MATRIX_COLUMNS = {"round": "int32", "name": "str", "i": "int32", "j": "int32", "
 SCHEDULE_COLUMNS = {"round": "int32", "client": "int32", "state": "str", "begin": "float64", "end": "float64"}
 _MAY_LACK = {"matrices": MATRIX_COLUMNS, "schedule": SCHEDULE_COLUMNS}  # not every run has them
 STATUS = {"name", "variant", "order", "seed", "digest", "state", "round", "rounds", "diverged_at", "reason"}
+_BESIDE = ("environment.json", "world.json", "partition.parquet")  # what every run writes beside `run.json`
 # Wall-clock readings: the only numbers of a run that a repetition does not give again.
 NOT_REPEATABLE = ("seconds",)
 
@@ -219,7 +220,10 @@ def open_run(folder: str | Path) -> Run:
     run = Run(checked_name(folder))
     if not run.folder.is_dir():
         raise InputError(f"{folder}: no such folder")
-    status, path = run.status, run.folder / "run.json"
+    path = run.folder / "run.json"
+    if not path.exists() and any([*run.folder.glob("*/run.json"), *run.folder.glob("*/*/run.json")]):
+        raise InputError(f"{folder}: holds runs, and is none itself; open_runs opens them")
+    status = run.status
     if status.get("format") != 1 or not status.keys() >= STATUS:
         raise InputError(f"{path}: damaged, or written by another version of fedroam")
     check_summed(status, path)
@@ -251,6 +255,13 @@ def runs_below(folder: str | Path) -> list[Path]:
     if not found:
         raise InputError(f"{folder}: no run folder here or below (a run folder holds run.json)")
     return found
+
+
+def robbed_below(folder: Path) -> list[Path]:
+    """The folders here or below, by path, that hold what a run writes, and no `run.json`: it was lost or taken away."""
+    found = {path.parent for name in _BESIDE for path in folder.rglob(name)}
+    robbed = (place for place in found if not (place / "run.json").exists())
+    return sorted(place for place in robbed if sum((place / name).is_file() for name in _BESIDE) > 1)
 
 
 def open_runs(folder: str | Path) -> list[Run]:

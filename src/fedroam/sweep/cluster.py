@@ -25,7 +25,7 @@ from fedroam.data import Dataset, forget, name_of, offer
 from fedroam.execution.cluster import brief, connect, ray_module
 from fedroam.execution.loading import load_parts
 from fedroam.sweep.board import MessageBoard, News
-from fedroam.sweep.limits import limit_memory, restore
+from fedroam.sweep.limits import RESERVED, limit_memory, restore
 from fedroam.sweep.local import TRIES
 from fedroam.sweep.messages import Done, Failed, Message, RoundDone, RunTask, Stopped, TaskBegun
 from fedroam.sweep.progress import Progress
@@ -232,7 +232,7 @@ def _task(task: RunTask, node: NodeSetup, data: SharedDataset | None, board: Any
     # A folder of this node's own is the same if the run is taken up here again.
     own = Path(tempfile.gettempdir()) / f"fedroam-{node.token[:16]}" / task.digest[:16]
     folder = Path(task.folder) if seen else own
-    former = limit_memory(node.memory) if node.memory is not None else None
+    former = limit_memory(node.memory + RESERVED) if node.memory is not None else None
     try:
         result = do_run(
             replace(task, folder=str(folder)), send, stopping, WorkerShare(node.memory), node.track

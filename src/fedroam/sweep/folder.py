@@ -21,6 +21,7 @@ from fedroam.recording import (
     Run,
     changed_files,
     check_summed,
+    lasting,
     open_run,
     read_json,
     write_summed,
@@ -281,6 +282,10 @@ def sweep_damage(folder: Path) -> list[str]:
     The runs' own files are compared by `recording.damage`. Nothing is changed, and nothing of the folder is run. Raises
     InputError where the sweep was written before there were sums (fedroam 0.1.0): then nobody can tell.
     """
+    return lasting(folder, lambda: _damage(folder))
+
+
+def _damage(folder: Path) -> list[str]:
     try:
         sweep = open_sweep(folder)
     except InputError as error:

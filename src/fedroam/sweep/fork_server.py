@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 FORKSERVER = sys.platform.startswith("linux")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+# Arrow's own allocator reserves a GiB at its first table, which a limit of memory counts as if it were held.
+ALONE = {**dict.fromkeys(THREADS, "1"), "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 def start_context() -> SpawnContext | ForkServerContext:
@@ -52,9 +54,9 @@ def _unheard() -> Iterator[None]:
 
 @contextlib.contextmanager
 def single_threads() -> Iterator[None]:
-    """Processes started within it load their libraries with one thread each."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
+    """Processes started within it load their libraries with one thread each, and take no memory before they need it."""
+    before = {name: os.environ.get(name) for name in ALONE}
+    os.environ.update(ALONE)
     try:
         yield
     finally:

@@ -9,6 +9,10 @@ from pathlib import Path
 
 GIB = 1024**3
 STATUS = Path("/proc/self/status")
+# Bytes that a worker's limit allows besides its share: stacks of threads, what allocators keep of memory that was given
+# back, and buffers that libraries map and hardly touch. The system counts all of it, though it is not held: 230 to 410
+# MiB were measured. What a worker held before its first run, which the told figure has in it, makes up for the rest.
+RESERVED = 3 * 2**27
 WORDS = ("allocate memory", "bad_alloc", "can't start new thread")  # of errors for want of memory
 SPARE = 0.9  # share of the free memory that a sweep takes where it is not told otherwise
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedroam.data import forget, name_of
-from fedroam.errors import InputError
+from fedroam.errors import InputError, check_type
 from fedroam.interrupts import Interrupted, interrupts
 from fedroam.learning import device_of
 from fedroam.learning.cpu.workers import MOST_WORKERS, cores
@@ -65,6 +65,7 @@ def run_sweep(
     KeyboardInterrupt), InputError for a folder or settings that make no sense. On Linux, macOS and Windows a script
     that calls this must do so below `if __name__ == "__main__":`.
     """
+    check_type("run_sweep", plan, SweepPlan, "what sweep_plan(...) gives")
     check_workers(workers, ray)
     if memory_gib is not None and not memory_gib > 0:
         raise InputError(f"memory = {memory_gib:g} GiB: allowed is more than 0")

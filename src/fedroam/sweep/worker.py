@@ -27,7 +27,7 @@ from fedroam.interrupts import Interrupted
 from fedroam.measurement import Measurement
 from fedroam.recording import take_lock
 from fedroam.sweep import messages
-from fedroam.sweep.limits import GIB, die_first, limit_memory, out_of_memory, raise_limit
+from fedroam.sweep.limits import GIB, RESERVED, die_first, limit_memory, out_of_memory, raise_limit
 from fedroam.sweep.measuring import CHECKPOINT_PAUSE, UnitCosts, unit_costs
 from fedroam.sweep.sharing import offer_shared
 from fedroam.tracking import trackers_named
@@ -129,7 +129,7 @@ def set_up(setup: Setup) -> None:
         importlib.import_module(module)
     shared = offer_shared(Path(setup.data)) if setup.data is not None else 0
     if setup.memory is not None:
-        limit_memory(setup.memory, shared)
+        limit_memory(setup.memory + RESERVED, shared)
 
 
 def one_thread() -> None:

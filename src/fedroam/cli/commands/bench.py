@@ -8,6 +8,7 @@ import typer
 
 from fedroam.cli import options
 from fedroam.cli.console import out
+from fedroam.cli.outputs import check_spares
 
 
 def bench(
@@ -35,4 +36,6 @@ def bench(
     """
     from fedroam import bench as measuring
 
+    if json is not None:
+        check_spares("--json", json)
     measuring.run(workloads or None, repeats, workers=workers, out=json, console=out())

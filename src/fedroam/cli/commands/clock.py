@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.progress import track
 
 from fedroam.cli import options
 from fedroam.cli.console import cell, grid, note, out, progress_console, say, writing
+from fedroam.cli.outputs import check_spares
+from fedroam.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,8 +41,10 @@ def clock(
     import pandas as pd
 
     from fedroam.planning import plan
+    from fedroam.recording import write_named_csv
 
     resolved = plan(source, assignments=assignments or (), seeds=seeds, use=use or ())
+    _check_places(table, devices, [source, *(use or ())], resolved.runs)
     for line in resolved.notes:
         note(line)
     found = [_followed(planned, rounds) for planned in resolved.runs]
@@ -50,8 +55,25 @@ def clock(
     ):
         if target is not None:
             with writing(target):
-                pd.concat(tables, ignore_index=True).to_csv(target, index=False)
+                write_named_csv(Path(target), pd.concat(tables, ignore_index=True))
             say(f"{target}: a row for each {name}")
+
+
+def _check_places(
+    table: str | None, devices: str | None, inputs: Sequence[str], runs: Sequence[PlannedRun]
+) -> None:
+    """Refuse to write over what is read, or both tables to one place, before anything is played."""
+    from fedroam.recording import files_read
+
+    read: list[str | Path] = [
+        *inputs,
+        *(path for run in runs for path in files_read(run.experiment).values()),
+    ]
+    for option, target in (("--out", table), ("--devices", devices)):
+        if target is not None:
+            check_spares(option, target, read)
+    if table is not None and devices is not None and Path(table).resolve() == Path(devices).resolve():
+        raise InputError(f"--devices {devices}: is the file of --out; allowed is another file")
 
 
 def _followed(planned: PlannedRun, rounds: int | None) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -88,7 +88,8 @@ def connectivity(
 
     from fedroam.analysis.connectivity.contact_statistics import pattern_table, recorded, simulate, summary
 
-    worlds = list(_worlds(source, over, assignments, use, seeds))
+    refused: list[str] = []
+    worlds = list(_worlds(source, over, assignments, use, seeds, refused))
     if sliding and keep_last:
         raise InputError("--sliding and --keep-last: allowed is one of the two")
     found: list[tuple[_World, ContactSequence]] = []
@@ -124,6 +125,8 @@ def connectivity(
         tables["convergence"], figures = told, {**figures, **drawn}
     if folder is not None:
         _write(Path(folder), tables, figures)
+    if refused:
+        raise InputError(f"{len(refused)} refused, and not looked at: {refused[0]}")
 
 
 def _worlds(
@@ -132,8 +135,10 @@ def _worlds(
     assignments: list[str] | None,
     use: list[str] | None,
     seeds: int | None,
+    refused: list[str],
 ) -> Iterator[_World]:
-    """The worlds to look at: those of an experiment, or the runs of a folder."""
+    """The worlds to look at: those of an experiment, or the runs of a folder; `refused` is given those that cannot be,
+    in words."""
     from fedroam.components import use as load
     from fedroam.planning import sweep_plan
 
@@ -152,7 +157,8 @@ def _worlds(
     for line in resolved.notes:
         note(line)
     for row in resolved.refused:
-        tell(one_line(f"refused: {_title(row.keys)}, seed {row.seed}: {row.reason}"))
+        refused.append(f"{_title(row.keys)}, seed {row.seed}: {row.reason}")
+        tell(one_line(f"refused: {refused[-1]}"))
     known: dict[str, str] = {}
     for planned in resolved.runs:
         name = _title(planned.keys)

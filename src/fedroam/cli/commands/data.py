@@ -39,7 +39,7 @@ def info(
     """
     from fedroam.planning import sweep_plan, title
 
-    plan = sweep_plan(source, assignments=assignments or (), use=use or ())
+    plan = sweep_plan(source, assignments=assignments or (), use=use or (), to_run=False)
     for line in plan.notes:
         note(line)
 

@@ -12,6 +12,7 @@ import typer
 
 from fedroam.cli import options
 from fedroam.cli.console import note, say, tell, writing
+from fedroam.cli.outputs import check_spares
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ def predict(
     from fedroam.handover import predict as predictions
     from fedroam.recording import write_named_csv
 
+    if out is not None:
+        check_spares("--out", out, [folder, file, *(use or ())])
     _load(use or (), imports or ())
     found = predictions(folder, file, label)
     table = found.table(all_classes=probabilities)

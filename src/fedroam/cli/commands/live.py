@@ -22,6 +22,7 @@ from fedroam.errors import InputError, one_line
 if TYPE_CHECKING:
     from fedroam.live import Glance
 
+_UNFINISHED = ("stopped", "interrupted", "waiting")
 ROWS = 40  # runs that the table shows; the rest is counted
 
 Folder = Annotated[
@@ -38,8 +39,9 @@ def watch(
 ) -> None:
     """Follow runs that another process computes: state, round and accuracy, as their folders tell.
 
-    Ends when no run is running or waiting any more, or with Ctrl-C; the runs go on. What is shown is what is on the
-    disk, so a run moves on at its checkpoints. Nothing is written.
+    Ends when no run is running or waiting any more, or with Ctrl-C; the runs go on. A run that nobody computes
+    any more, as after a kill, is stopped. What is shown is what is on the disk, so a run moves on at its checkpoints.
+    Nothing is written.
     """
     from fedroam.live import Watcher
 
@@ -68,6 +70,17 @@ def watch(
                 now = watcher.look()
     except KeyboardInterrupt:  # the way to leave
         return
+    _tell_how_to_go_on(now)
+
+
+def _tell_how_to_go_on(now: Sequence[Glance]) -> None:
+    """What to do of runs that nobody computes any more."""
+    unfinished = [glance for glance in now if glance.over and glance.state in _UNFINISHED]
+    if unfinished:
+        say(
+            f"{len(unfinished)} of {len(now)} runs are not finished, and nobody computes them: the command that began "
+            "them goes on (fedroam run with --resume, fedroam sweep as it was)"
+        )
 
 
 def _tell_changes(now: Sequence[Glance], told: dict[tuple[str, str, int | None], str]) -> None:
@@ -91,7 +104,15 @@ def watched(now: Sequence[Glance], clock: float) -> Group:
 
     clock: seconds since 1970.
     """
-    order = {"running": 0, "unreadable": 1, "failed": 1, "interrupted": 2, "done": 3, "waiting": 4}
+    order = {
+        "running": 0,
+        "unreadable": 1,
+        "failed": 1,
+        "stopped": 2,
+        "interrupted": 2,
+        "done": 3,
+        "waiting": 4,
+    }
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("run", "seed", "state"):
         table.add_column(heading, overflow="fold")

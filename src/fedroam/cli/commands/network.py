@@ -380,7 +380,7 @@ def energy(
     from fedroam.recording import open_run
 
     if not 0 <= idle < 1e6:
-        raise InputError(f"--idle {idle:g}: allowed are 0 W or more")
+        raise InputError(f"--idle {idle:g}: allowed are 0 W or more, below 1e6")
     run = open_run(folder)
     found = measured_energy(run, idle)
     path = keep(run, found)

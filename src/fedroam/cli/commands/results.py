@@ -12,6 +12,7 @@ import typer
 
 from fedroam.cli import options
 from fedroam.cli.console import cell, grid, out, say, tell, writing
+from fedroam.cli.outputs import check_spares
 from fedroam.errors import InputError, one_line
 from fedroam.writing import checked_name
 
@@ -66,6 +67,8 @@ def compare(
     for option, given in apart.items():
         if given is not None:
             raise InputError(f"{option} {given}: allowed {'without' if by else 'with'} --by only")
+    if csv is not None:
+        check_spares("--csv", csv)
     if by:
         _compare_by(folders, by, statistic or "final", reach, csv)
         return
@@ -211,19 +214,28 @@ def verify(folders: options.Runs) -> None:
     """Compare every file of runs and sweeps with the check sums that were written with it; nothing is changed or
     executed.
 
-    The exit code is 0 where all of it is what was written, and 2 where anything is not, or cannot be told.
+    The exit code is 0 where all of it is what was written, and 2 where anything is not, or cannot be told. What is
+    being written just now is said to be, and compared as far as it does not change meanwhile.
     """
-    from fedroam.recording import damage, runs_below
+    from fedroam.recording import damage, held, robbed_below, runs_below
     from fedroam.sweep import sweep_damage
 
     bad = {"sweeps": 0, "runs": 0}
     total = {"sweeps": 0, "runs": 0}
+    under_way = {"sweeps": 0, "runs": 0}
     for folder in folders:
         root = checked_name(folder)
         sweeps = [path.parent for path in sorted(root.rglob("sweep.json"))]
-        runs = runs_below(root) if not sweeps or any(root.rglob("run.json")) else []
-        for kind, places, look in (("sweeps", sweeps, sweep_damage), ("runs", runs, damage)):
+        robbed = robbed_below(root)
+        alone = (sweeps or robbed) and not any(root.rglob("run.json"))
+        runs = [] if alone else runs_below(root)
+        for kind, places, look in (
+            ("sweeps", sweeps, sweep_damage),
+            ("runs", runs, damage),
+            ("runs", robbed, _robbed),
+        ):
             for place in places:
+                being_written = held(place)
                 try:
                     found = look(place)
                 except InputError as error:
@@ -232,10 +244,23 @@ def verify(folders: options.Runs) -> None:
                 bad[kind] += bool(found)
                 for line in found:
                     tell(one_line(line))
-                if not found:
+                if not found and being_written:
+                    under_way[kind] += 1
+                    say(f"{place}: is being written; what does not change meanwhile is as written")
+                elif not found:
                     say(f"{place}: as written")
     counted = [kind for kind in total if total[kind]]
     if any(bad.values()):
         told = " and ".join(f"{bad[kind]} of {total[kind]} {kind}" for kind in counted)
         raise InputError(f"{told} are not what was written, or cannot be told: see above")
-    say(f"{' and '.join(f'{total[kind]} of {total[kind]} {kind}' for kind in counted)} are what was written")
+    whole = {kind: total[kind] - under_way[kind] for kind in counted}
+    told = " and ".join(f"{whole[kind]} of {total[kind]} {kind}" for kind in counted)
+    going_on = " and ".join(f"{number} of the {kind}" for kind, number in under_way.items() if number)
+    say(f"{told} are what was written{f'; being written: {going_on}' if going_on else ''}")
+
+
+def _robbed(place: Path) -> list[str]:
+    """What is wrong with a run that has lost its `run.json`."""
+    return [
+        f"{place / 'run.json'}: missing; the folder holds the other files of a run, which nothing vouches for"
+    ]

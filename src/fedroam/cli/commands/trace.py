@@ -10,6 +10,7 @@ import typer
 
 from fedroam.cli import options
 from fedroam.cli.console import cell, note, out, say, writing
+from fedroam.cli.outputs import check_spares
 from fedroam.errors import InputError
 from fedroam.writing import checked_name
 
@@ -125,6 +126,7 @@ def import_file(
         raise InputError(f"{target}: a trace is one Parquet file, its name must end in .parquet")
     if home.exists() and not replace:
         raise InputError(f"{target}: exists already; --replace overwrites it")
+    check_spares("TARGET", target, (each for each in sources if checked_name(each).is_file()))
     if len(separator) != 1:
         raise InputError(f"--separator {separator!r}: allowed is one character")
     if not (math.isfinite(unit) and unit > 0):

@@ -22,7 +22,6 @@
     return s < 90 ? `${Math.round(s)} s ago` : s < 5400 ? `${Math.round(s / 60)} min ago` : s < 172800 ? `${Math.round(s / 3600)} h ago` : `${Math.round(s / 86400)} days ago`;
   };
   const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)} %`);
-  const over = (run) => !["running", "waiting", "unreadable"].includes(run.state);
 
   function show(numbers) {
     for (const [name, chart] of Object.entries(numbers)) {
@@ -77,7 +76,7 @@
       else map = fedroam.map(movement.map);
     }
     document.body.dataset.round = run.round;
-    document.body.dataset.over = over(run);
+    document.body.dataset.over = run.over;
   }
   async function again() {
     try { await look(); } catch (error) { get("facts").textContent = `not to be reached now: ${error.message}`; }

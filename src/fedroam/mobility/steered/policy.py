@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 import numpy as np
+from typing_extensions import override
 
 from fedroam.components import Part, field
 from fedroam.errors import InputError
-from fedroam.mobility.grid import mobile_groups, pick
+from fedroam.mobility.grid import check_mobile, mobile_groups, pick
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
 from fedroam.mobility.steered.surveyed import as_bits, how_many, nothing_seen, unseen
 from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
@@ -78,6 +79,9 @@ class Policy(Protocol):
     def mobile(self) -> int:
         """How many clients move."""
 
+    def check_clients(self, clients: int) -> None:
+        """Refuse more mobile clients than there are, or all of them where static ones are needed."""
+
     @property
     def knowledge(self) -> Knowledge:
         """How the static clients become known."""
@@ -112,6 +116,15 @@ class Steered(Part):
     knowledge: Knowledge = field("oracle", "how the static clients' places and class counts are known")
     warm_up: int = field(20, "rounds of random movement with knowledge = 'warm_up'", unit="rounds", ge=0)
 
+    @override
+    def check_clients(self: Policy, clients: int) -> None:
+        check_mobile(self.mobile, clients)
+        if (needs := self.needs_static()) and self.mobile and self.mobile == clients:
+            raise InputError(
+                f"mobility.mobile = {self.mobile}: all {clients} clients move, and {needs} needs static ones "
+                f"to fly to; allowed is 0 to {clients - 1}"
+            )
+
     def start(self: Policy, world: World) -> dict[str, np.ndarray]:
         """All at their start places, the first `mobile` of them ready to fly.
 
@@ -119,12 +132,7 @@ class Steered(Part):
         uint8 [mobile, survey points / 8], a bit for each point once within reach (empty but for "contacts"). Raises
         InputError where more clients move than there are, or where static ones are needed and all move.
         """
-        mobile_groups(world, self.mobile)
-        if (needs := self.needs_static()) and self.mobile and self.mobile == world.clients:
-            raise InputError(
-                f"mobility.mobile = {self.mobile}: all {world.clients} clients move, and {needs} needs static ones "
-                f"to fly to; allowed is 0 to {world.clients - 1}"
-            )
+        self.check_clients(world.clients)
         terrain = self.terrain(world)
         explored = terrain.survey_points if self.knowledge == "contacts" else 0
         state = {
