@@ -36,7 +36,7 @@ class Figure(Item, Protocol):
 
 
 @runtime_checkable
-class DrawnFromRecords(Figure, Protocol):
+class DrawnFromRecords(Protocol):
     """A figure that numbers and curves of runs are enough for. parts: what it consists of, in the plural."""
 
     parts: ClassVar[str]
