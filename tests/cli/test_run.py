@@ -248,17 +248,17 @@ def test_on_a_terminal_there_is_a_live_bar(fr: Commands) -> None:
 
 
 def test_a_pattern_that_puts_clients_nowhere_is_told_with_its_round(fr: Commands) -> None:
-    begin, _ = SLOW.replace('"slow"', '"nowhere"').split("        if round == self.at:")
+    begin, _ = SLOW.replace('"slow"', '"astray"').split("        if round == self.at:")
     step = (
         "        after, paths = super().step(state, world, round)\n"
         "        after['position'][0] += 0 if round < 2 else float('nan')\n"
         "        return after, paths\n"
     )
-    fr.write("nowhere.py", begin + step)
-    answer = fr.run("--use", "nowhere.py", "--set", "mobility.kind=nowhere", "--out", "out")
+    fr.write("astray.py", begin + step)
+    answer = fr.run("--use", "astray.py", "--set", "mobility.kind=astray", "--out", "out")
     assert answer.code == 2
     assert answer.err.splitlines()[-1] == (
-        "error: mobility kind 'nowhere', round 2: client 0 is at (nan, nan), allowed are finite numbers, m"
+        "error: mobility kind 'astray', round 2: client 0 is at (nan, nan), allowed are finite numbers, m"
     )
 
 
