@@ -166,7 +166,9 @@ def test_pieces_that_go_while_the_run_computes(how: str, tmp_path: Path) -> None
         if round == 4:
             piece = unfinished / "rounds-00000002.parquet"
             if how == "all":
-                unfinished.rename(tmp_path / "gone")  # at once: a piece may be written while files are deleted
+                unfinished.rename(
+                    tmp_path / "gone"
+                )  # at once: a piece may be written while files are deleted
             elif how == "one":
                 piece.unlink()
             else:

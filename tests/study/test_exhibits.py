@@ -314,8 +314,10 @@ def test_a_caption_tells_what_is_drawn_not_what_has_run() -> None:
         "over 1 seed. Not drawn, as no curve is kept of it: Q."
     )
     assert figure_words(large, Curves("x", "X", {"P": {"a": "a", "b": "b"}, "Q": {"c": "c"}})).endswith(
-        "over 1 seed. Not drawn, as no curve is kept of it: b (P); Q."
+        "over 1 seed. Not drawn, as no curve is kept of it: Q; b (P)."
     )
+    three = {"P": {"a": "a", "grey": "c", "b": "b"}, "Q": {"a": "a", "grey": "c"}, "R": {"grey": "c"}}
+    assert figure_words(large, Curves("x", "X", three)).endswith("of it: R; grey in all panels; b (P).")
     assert figure_words(large, Curves("x", "X", {"": {"c": "c"}})) == ""
 
 

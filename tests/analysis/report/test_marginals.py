@@ -176,6 +176,13 @@ def test_grey_lines_stand_behind_lines_that_differ_in_all_ways() -> None:
     assert len({marker for _, marker in looks}) == 4
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert sorted(texts) == ["a", "b", "c", "d", "held"]
+    without = [Line("held", (), grey=True), *lines[1:3]]
+    figure = lines_figure(
+        [("p", without), ("q", lines[:2]), ("r", [Line("nowhere", (), grey=True), *lines[:2]])], "y"
+    )
+    assert figure is not None
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert sorted(texts) == ["a", "b", "held"]
     many = (pd.Series(range(100), dtype=float),)
     figure = lines_figure([("", [Line("a", many), Line("held", many, grey=True)])], "y")
     assert figure is not None

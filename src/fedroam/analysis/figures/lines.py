@@ -88,7 +88,8 @@ def lines_figure(panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str) -> F
     """One panel for each (title, lines), all with the same axes; a line and an error band for each label.
 
     The same label has the same colour in every panel; where there are grey lines, too, the others have dashes and
-    points of their own. Panels without any number are left out, None if all are; a label without any says so.
+    points of their own. Panels without any number are left out, None if all are; a label without any says so, a grey
+    one is left out.
     """
     tables = [(title, [(line, mean_by_round(line.seeds)) for line in lines]) for title, lines in panels]
     tables = [(title, rows) for title, rows in tables if any(t["mean"].notna().any() for _, t in rows)]
@@ -110,6 +111,8 @@ def lines_figure(panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str) -> F
             ax = grid.flat[place]
             for line, table in rows:
                 x, y, error = (table[name].to_numpy(np.float64) for name in ("round", "mean", "error"))
+                if line.grey and line.label not in recorded:
+                    continue  # it would be a name in the legend, and nothing to it
                 if line.grey:
                     _draw_behind(ax, greys.index(line.label), short(line.label), x, y)
                     continue

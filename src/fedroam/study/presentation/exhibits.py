@@ -9,6 +9,7 @@ folded away `#table-NAME.SCALE`: no item has a dot in its name.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -348,14 +349,20 @@ def _lines_left_out(figure: Figure, seeds: Mapping[str, int]) -> str:
     """Which lines, or whole panels, are not drawn; empty where all are, or none is."""
     if not isinstance(figure, Curves) or all(seeds.values()) or not any(seeds.values()):
         return ""
-    gone = list[str]()
-    for title, lines in figure.panels.items():
-        names = {label: f"{title}: {label}" if title else label for label in lines}
-        without = [label for label, name in names.items() if not seeds[name]]
-        if len(without) == len(lines):
-            gone.append(title)
-        elif without:
-            gone.append(f"{', '.join(without)}{f' ({title})' if title else ''}")
+    lacking = {
+        title: [label for label in lines if not seeds[f"{title}: {label}" if title else label]]
+        for title, lines in figure.panels.items()
+    }
+    gone = [title for title, without in lacking.items() if len(without) == len(figure.panels[title])]
+    drawn = [title for title in figure.panels if title not in gone]
+    asked, missed = (
+        Counter(label for title in drawn for label in labels[title]) for labels in (figure.panels, lacking)
+    )
+    everywhere = [label for label, times in missed.items() if times == asked[label] > 1]
+    gone += [f"{label} in all panels" for label in everywhere]
+    for title in drawn:
+        if own := [label for label in lacking[title] if label not in everywhere]:
+            gone.append(f"{', '.join(own)}{f' ({title})' if title else ''}")
     return f"Not drawn, as no curve is kept of it: {'; '.join(gone)}."
 
 
