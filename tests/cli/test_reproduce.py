@@ -407,13 +407,18 @@ GROWING = [
 ]
 
 
+def nothing_is_decided(call: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study at a level at which nothing can be, with looks at two and at three seeds, none of them hopeless."""
+    call.write("mine.py", STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,"))
+    monkeypatch.setattr(looks, "LOOKS", (2, 3))
+    monkeypatch.setattr(verdicts, "FUTILE", 0.0)
+
+
 def test_until_decided_stops_by_the_clock_and_goes_on_at_the_next_look(
     call: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An hour by a clock of its own; a look takes an hour and ten minutes. Nothing can be decided at such a level."""
-    call.write("mine.py", STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,"))
-    monkeypatch.setattr(looks, "LOOKS", (2, 3))
-    monkeypatch.setattr(verdicts, "FUTILE", 0.0)
+    nothing_is_decided(call, monkeypatch)
     now = [1000.0]
     monkeypatch.setattr(reproduce, "monotonic", lambda: now[0])
     compute = reproduce.Wave.compute
@@ -459,9 +464,7 @@ def test_all_is_judged_by_what_is_there_however_far_the_claim_asked_has_grown(
     recorded: bool, call: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim that is hopeless at its first look, in a study that has grown to the second."""
-    call.write("mine.py", STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,"))
-    monkeypatch.setattr(looks, "LOOKS", (2, 3))
-    monkeypatch.setattr(verdicts, "FUTILE", 0.0)
+    nothing_is_decided(call, monkeypatch)
     where = ("--records", "rec") if recorded else ()
     asked = ("reproduce", "mine.py", "helps", "--until-decided", "--workers", "1", "--quiet", *where)
     assert "look at 3 seeds" in call(*asked).out
@@ -488,9 +491,7 @@ def test_a_look_that_was_taken_is_recorded_whatever_ends_the_next(
     call: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C, when the runs of the second look begin, and then once more: there was one look, and no second."""
-    call.write("mine.py", STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,"))
-    monkeypatch.setattr(looks, "LOOKS", (2, 3))
-    monkeypatch.setattr(verdicts, "FUTILE", 0.0)
+    nothing_is_decided(call, monkeypatch)
     stopped_at_the_second_look(monkeypatch)
     for _ in range(2):
         answer = call(*GROWING)
@@ -505,9 +506,7 @@ def test_looks_that_were_planned_without_records_stay(
     stopped: bool, call: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever has looked is not told a verdict at the full level afterwards, also where the second look was stopped."""
-    call.write("mine.py", STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,"))
-    monkeypatch.setattr(looks, "LOOKS", (2, 3))
-    monkeypatch.setattr(verdicts, "FUTILE", 0.0)
+    nothing_is_decided(call, monkeypatch)
     if stopped:
         stopped_at_the_second_look(monkeypatch)
     asked = ("reproduce", "mine.py", "helps")
