@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import platform
@@ -392,6 +393,33 @@ def test_what_is_kept_of_a_part_that_has_changed_is_refused(call: Commands) -> N
     path.write_text("".join(f"{line}\n" for line in (head, *old)))
     assert call(*asked, "four").code == 0
     assert not [line for line in path.read_text().splitlines()[1:] if "code" in json.loads(line)]
+
+
+def test_a_study_file_that_was_edited_is_told_of(call: Commands) -> None:
+    """What a kept number means is its measure's name alone: nobody is to think it was measured anew."""
+    asked = ("reproduce", "mine.py", "helps", "--workers", "1", "--quiet", "--records", "rec")
+    first = call(*asked)
+    assert (first.code, first.err) == (0, "")
+    (sitting,) = head_of(call.folder / "rec")["sittings"]  # type: ignore[misc]
+    assert sitting["source"] == hashlib.sha256(STUDY.encode()).hexdigest()
+    assert call(*asked).err == ""
+
+    call.write("mine.py", STUDY + "# edited\n")
+    edited = call(*asked)
+    assert edited.code == 0
+    assert (
+        "note: mine.py is not what it was when runs were kept in rec: numbers that are kept stay"
+        in edited.err
+    )
+    grown = call(*asked, "--seeds", "3")
+    assert "note: mine.py" in grown.err
+    assert call(*asked, "--seeds", "3").err == "", "the last runs were kept by this file"
+    path = call.folder / "rec/runs.jsonl"
+    head, *lines = path.read_text().splitlines()
+    damaged = head.replace(sitting["source"], "no sum")
+    path.write_text("".join(f"{line}\n" for line in (damaged, *lines)))
+    answer = call(*asked)
+    assert (answer.code, "runs.jsonl, line 1" in answer.err, "source" in answer.err) == (2, True, True)
 
 
 GROWING = [

@@ -21,6 +21,7 @@ from fedroam.recording import (
     environment,
     open_run,
     read_json,
+    sha256,
     unchanged_files,
 )
 from fedroam.study.kept import (
@@ -86,6 +87,23 @@ class StudyRuns:
             kept = read_records(self.records, study.name, scale)
         self.kept = Records(study.name, scale) if kept is None else kept
         self._check_kept(self.kept)
+
+    @cached_property
+    def source(self) -> str | None:
+        """The SHA-256 of the file that defines a study of the user's own; None of one that comes with fedroam."""
+        path = Path(self.study.asked)
+        return sha256(path) if path.suffix == ".py" and path.is_file() else None
+
+    @property
+    def warning(self) -> str:
+        """What to say where numbers were kept by another version of the user's study file, else nothing: a number is
+        found again by the name of its measure, and what that does may have been edited meanwhile."""
+        if self.source is None or self.kept.source in (None, self.source):
+            return ""
+        return (
+            f"{self.study.asked} is not what it was when runs were kept in {self.records}: numbers that are kept stay "
+            "as they were measured then; a measure that means something else now needs another name"
+        )
 
     @cached_property
     def experiments(self) -> dict[tuple[str, int], Experiment]:
@@ -182,6 +200,7 @@ class StudyRuns:
         runs = [run for run in self.timed(found) if self._by_source_of_now(run)]
         new = [run.key for run in runs if run.key not in self.kept.runs]
         sitting = {
+            **({} if self.source is None else {"source": self.source}),
             "command": without_machine(command),
             "runs": len(new),
             "hours": round(sum(run.seconds or 0.0 for run in runs if run.key in new) / 3600, 3),

@@ -20,6 +20,7 @@ from fedroam.recording.inputs import file_facts as file_facts
 from fedroam.recording.inputs import files_read as files_read
 from fedroam.recording.inputs import recorded_experiment as recorded_experiment
 from fedroam.recording.inputs import run_in as run_in
+from fedroam.recording.inputs import sha256 as sha256
 from fedroam.recording.inputs import unchanged_data as unchanged_data
 from fedroam.recording.inputs import unchanged_files as unchanged_files
 from fedroam.recording.locking import folder_at as folder_at

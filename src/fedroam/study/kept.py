@@ -51,6 +51,7 @@ class _Sitting(JsonObject, allow_inf_nan=False):
     runs: int = Field(default=0, ge=0)
     hours: float = Field(default=0.0, ge=0, le=MOST_SECONDS)
     environment: dict[str, Any] = {}
+    source: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None  # SHA-256 of a user's study file
 
 
 class _Head(JsonObject, allow_inf_nan=False):
@@ -158,6 +159,12 @@ class Records:
                 runs += int(sitting.get("runs", 0))
                 hours += float(sitting.get("hours", 0.0))
         return 3600 * hours / runs if runs and hours else None
+
+    @property
+    def source(self) -> str | None:
+        """The SHA-256 of the user's study file by which the last runs were kept; None where none is told."""
+        told = [sitting.get("source") for sitting in self.sittings]
+        return next((sum for sum in reversed(told) if sum is not None), None)
 
     def judged_by(self, seeds: int, looks: tuple[int, ...] = ()) -> Records:
         """The same, judged by so many seeds, or by more where it was."""
