@@ -2,11 +2,12 @@
 
     python benchmarks/engine_speed.py [--repeats 7] [--record FILE]    # three minutes, nothing else running
     python benchmarks/engine_speed.py --methods                        # and rounds of methods with a server
+    python benchmarks/engine_speed.py --only AVX2                      # as if it had no wider vectors
 
 The record holds one measurement for each kind of vectors (`AVX2`, `AVX512`): a new one takes the place of that of its
-kind. Rounds of methods are a part of it that is measured by itself, on the same processor. A processor is measured as
-it is: one with wide vectors that are switched off is not one with narrow ones. A measurement that other programs
-disturbed is told and not kept.
+kind. Rounds of methods are a part of it that is measured by itself, on the same processor. One with wide vectors that
+are switched off is not one with narrow ones, so that is a kind of its own (`AVX2-only`). A measurement that other
+programs disturbed is told and not kept.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -25,9 +27,8 @@ from typing import Any
 
 import torch
 
-from fedroam import bench
 from fedroam.bench.workloads import WORKLOADS
-from fedroam.native import target
+from fedroam.native import KEPT_TO, target
 from fedroam.writing import write_text
 
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "engine-speed.json"
@@ -36,12 +37,13 @@ METHODS = "methods"  # the part of a measurement that holds them, and their name
 NARROWING = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "FEDROAM_VECTOR")
 
 
-def measured(repeats: int, names: Sequence[str] = NAMES) -> tuple[str, dict[str, Any]]:
-    """The kind of this processor's vectors, and what was measured on it."""
-    here = target()
+def measured(repeats: int, names: Sequence[str] = NAMES, only: str = "") -> tuple[str, dict[str, Any]]:
+    """The kind of this processor's vectors, or of those that it is to keep to, and what was measured on it."""
+    here, kept_to = target(), ["--only", only] if only else []
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "bench.json"
-        bench.run(names, repeats, out=out)
+        asked = [*names, "--repeats", str(repeats), "--json", str(out), *kept_to]
+        subprocess.run([sys.executable, "-m", "fedroam", "bench", *asked], check=True)
         found = json.loads(out.read_text(encoding="utf-8"))
     facts = {
         "machine": platform.machine(),
@@ -56,7 +58,8 @@ def measured(repeats: int, names: Sequence[str] = NAMES) -> tuple[str, dict[str,
     results = [{key: line[key] for key in keys} for line in found["results"]]
     for line in results:
         line["times"] = {of: [round(second, 5) for second in all_] for of, all_ in line["times"].items()}
-    return torch.backends.cpu.get_cpu_capability(), {**facts, "results": results}
+    kind = f"{only}-only" if only else torch.backends.cpu.get_cpu_capability()
+    return kind, {**facts, "results": results}
 
 
 def _line(measurement: dict[str, Any], name: str) -> dict[str, Any]:
@@ -90,8 +93,9 @@ def others(record: dict[str, Any]) -> str:
         least = "in_place" if "in_place" in mixing["times"] else "copy"
         passed = {"in_place": "multiplying them in place", "copy": "copying them"}[least]
         once = 1e3 * statistics.median(mixing["times"][least])
+        vectors = kind.replace("-only", " alone")
         told.append(
-            f"With {kind} ({found['processor']}, {found['cores']} cores, torch {found['torch']}, measured "
+            f"With {vectors} ({found['processor']}, {found['cores']} cores, torch {found['torch']}, measured "
             f"{found['measured']}) mixing 1,000 models of 100,000 values takes {mixing['value']:.0f} ms, where "
             f"{passed} takes {once:.0f}; testing 20 models is {over:.1f} times as fast as in the plain loop and "
             f"{share:.1f} times training in operations a second; {overhead['value']:.1f} % of a round of A are neither."
@@ -125,12 +129,13 @@ def main() -> int:
     parser.add_argument(
         "--methods", action="store_true", help="Measure rounds of methods with a server alone."
     )
+    parser.add_argument("--only", choices=list(KEPT_TO), default="", help="no wider vectors than these")
     chosen = parser.parse_args()
     narrowed = [name for name in NARROWING if name in os.environ]
     if narrowed:
         print(f"{', '.join(narrowed)}: set, so this processor is not measured as it is", file=sys.stderr)
         return 2
-    kind, found = measured(chosen.repeats, (METHODS,) if chosen.methods else NAMES)
+    kind, found = measured(chosen.repeats, (METHODS,) if chosen.methods else NAMES, chosen.only)
     disturbed = [line["name"] for line in found["results"] if line["disturbed"]]
     if disturbed:
         print(f"disturbed: {', '.join(disturbed)}; nothing is kept", file=sys.stderr)

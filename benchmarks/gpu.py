@@ -21,7 +21,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ RECORD = Path(__file__).parents[1] / "docs/records/gpu.json"
 class Timing:
     """Seconds of a round, medians; ratio: of the plain loop's, median of neighbours in time; over_cores: the same of
     the processor's engine on so many `cores`, None where it was left out. thousand: of 1,000 rounds, None where they
-    were not played. off: see above.
+    were not played. off: see above. measured: the day.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Timing:
     gflops: float
     off: float
     thousand: float | None = None
+    measured: str = field(default_factory=lambda: date.today().isoformat())
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,18 @@ def main() -> int:
     if device.type == "cuda" and not torch.cuda.is_available():
         print("no CUDA device here: --device cpu shows that it runs, not how fast")
         return 2
-    found: list[Timing] = []
+    here, rows = asdict(machine(device)), list[dict[str, Any]]()
+    if options.record.exists():
+        record = json.loads(options.record.read_text(encoding="utf-8"))
+        rows = record["rows"]
+        if rows and record["machine"] != here:
+            print(
+                f"{options.record}: holds what was measured on {record['machine']}, and this is {here}: give another "
+                "--record, or measure all of it anew without that file"
+            )
+            return 2
     for name in options.only or known:
         one = timed(name, known[name], device, options)
-        found.append(one)
         beside = "" if one.over_cores is None else f"{one.over_cores:6.1f} x {one.cores} cores  "
         more = "" if one.thousand is None else f", 1,000 rounds {one.thousand:.1f} s"
         print(
@@ -119,9 +129,9 @@ def main() -> int:
             f"{beside}{one.gflops:8.0f} GFLOP/s  off {one.off:.0e}{more}",
             flush=True,
         )
-        rows = [asdict(each) for each in found]
-        record = {"machine": asdict(machine(device)), "rows": rows}
-        write_text(options.record, json.dumps(record, indent=2) + "\n")
+        others = [row for row in rows if (row["name"], row["precision"]) != (name, one.precision)]
+        rows = [*others, asdict(one)]
+        write_text(options.record, json.dumps({"machine": here, "rows": rows}, indent=2) + "\n")
     return 0
 
 

@@ -41,21 +41,12 @@ from ours import PACKAGES, recorded, words
 from watch import Taken, take
 from work import WORKLOADS, tiny, write
 
+from fedroam.native import KEPT_TO
 from fedroam.recording.environment import environment
 from fedroam.writing import write_text
 
 HERE = Path(__file__).parent
 RECORD = HERE.parents[1] / "docs" / "records" / "peers.json"
-# Kinds of vectors that a processor with wider ones can keep to, and what tells torch, its libraries and fedroam so.
-NARROWED = {
-    "AVX2": {
-        "ATEN_CPU_CAPABILITY": "avx2",
-        "ONEDNN_MAX_CPU_ISA": "AVX2",
-        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-        "OPENBLAS_CORETYPE": "Haswell",
-        "FEDROAM_VECTOR": "8",
-    }
-}
 ROUNDS, REPEATS, LIMIT = 20, 5, 1800.0  # LIMIT: s of a command
 # How far models may be apart after a round, as a share of how far it took them (2-norm). Roundings alone are some 1e-7;
 # but where one sample lies beside a kink (a tie in a pool, a zero of a ReLU), they turn a part of its gradient, and a
@@ -125,7 +116,7 @@ class Bench:
     def __init__(
         self, record: Path, folder: Path, environments: Path, rounds: int, small: bool, only: str = ""
     ) -> None:
-        """only: the kind of vectors that all are to keep to, of `NARROWED`; else they are as wide as they can be."""
+        """only: the kind of vectors that all are to keep to, of `KEPT_TO`; else they are as wide as they can be."""
         self.path, self.folder, self.environments = record, folder, environments
         self.rounds, self.small, self.only = rounds, small, only
         self.kinds: dict[str, Any] = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
@@ -284,8 +275,8 @@ def surroundings(peer: Peer, home: Path, only: str = "") -> dict[str, str]:
     """The environment variables of a command: nothing that ties threads or vectors down, but to those of kind `only`,
     and nobody is told of it."""
     tied = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "FEDROAM_NATIVE"}
-    tied |= {name for names in NARROWED.values() for name in names}
-    found = {key: value for key, value in os.environ.items() if key not in tied} | NARROWED.get(only, {})
+    tied |= {name for names in KEPT_TO.values() for name in names}
+    found = {key: value for key, value in os.environ.items() if key not in tied} | KEPT_TO.get(only, {})
     if peer.environment is not None:
         found.pop("PYTHONPATH", None)
     quiet = {
@@ -415,7 +406,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("runs/peers"), help="where the work is written")
     parser.add_argument("--record", type=Path, default=RECORD)
     parser.add_argument("--small", action="store_true", help="few clients and steps: to try whether it runs")
-    parser.add_argument("--only", choices=list(NARROWED), default="", help="no wider vectors than these")
+    parser.add_argument("--only", choices=list(KEPT_TO), default="", help="no wider vectors than these")
     parser.add_argument("--check", action="store_true", help="one round each: do all compute the same?")
     parser.add_argument("--show", action="store_true", help="only print the record")
     given = parser.parse_args()

@@ -674,7 +674,8 @@ def advice(experiment: Experiment) -> list[str]:
     parts, told = Parts.of(experiment), []
     if experiment.device != "cpu":
         cuda = experiment.device.startswith("cuda")
-        known = "measured on one kind of GPU, with one network" if cuda else "not yet measured"
+        before = "; an earlier state was, on one kind of GPU with one network"
+        known = f"not yet measured{before if cuda else ''}"
         told.append(
             f'device = "{experiment.device}": {known}; benchmarks/gpu.py tells how fast it is here beside a plain '
             "loop and beside two cores"

@@ -320,7 +320,10 @@ def test_a_citation_is_not_inherited() -> None:
 
 @pytest.mark.parametrize(
     ("device", "known"),
-    [("cuda:1", "measured on one kind of GPU, with one network"), ("mps", "not yet measured")],
+    [
+        ("cuda:1", "not yet measured; an earlier state was, on one kind of GPU with one network"),
+        ("mps", "not yet measured"),
+    ],
 )
 def test_how_far_a_device_was_measured_is_told(device: str, known: str) -> None:
     experiment = tiny()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from fedroam import bench
 from fedroam.bench import measures, server_methods, workloads
 from fedroam.bench.measures import Result, in_turn, ratio
+from fedroam.cli import main
 from fedroam.errors import InputError
 from fedroam.learning import Layout
 from fedroam.native import ObjectCache, target
@@ -55,7 +58,8 @@ def test_a_table_and_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_it_says_which_kernels_and_where_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     here, folder = target(), tmp_path / "[kept]"
     assert here is not None
-    begins = f"kernels: vectors of {here.lanes} on {here.name} ({torch.backends.cpu.get_cpu_capability()})"
+    torchs = f"torch's: {torch.backends.cpu.get_cpu_capability()}"
+    begins = f"kernels: vectors of {here.lanes} on {here.name} ({torchs})"
     monkeypatch.setenv("FEDROAM_KERNEL_CACHE", str(folder))
     assert bench.kernels() == f"{begins}; 0 compiled ones in {folder}, 0.0 of at most 64 MiB"
     ObjectCache(folder).write("0" * 64, bytes(1 << 20))
@@ -70,24 +74,56 @@ def test_it_says_which_kernels_and_where_they_are(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("FEDROAM_KERNEL_CACHE", "0")
     assert bench.kernels() == begins
     monkeypatch.setenv("FEDROAM_NATIVE", "0")
-    assert bench.kernels() == "kernels: none; convolutions are torch's"
+    assert bench.kernels() == f"kernels: none; convolutions are {torchs}"
+
+
+@pytest.mark.parametrize(
+    ("where", "why"), [("none/bench.json", "No such file or directory"), (".", "it is a folder")]
+)
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(
+    where: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "mixing", lambda repeats: pytest.fail("measured"))
+    with pytest.raises(InputError) as told:
+        bench.run(["F"], 1, out=tmp_path / where)
+    assert str(told.value) == f"{tmp_path / where}: cannot be written ({why})"
+
+
+def test_what_other_programs_disturb_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is timed is watched, not training alone."""
+    monkeypatch.setattr(measures.Others, "left", lambda others: 0.5)
+    monkeypatch.setattr(
+        measures, "in_turn", lambda repeats, **works: {name: [1.0] * repeats for name in works}
+    )
+    found = [*measures.mixing(1), *measures.evaluation(1, 1), *measures.overhead(2, 1)]
+    assert [result.name for result in found] == ["F", "evaluation", "evaluation", "overhead"]
+    assert all(result.disturbed for result in found)
 
 
 @pytest.mark.parametrize("name", workloads.WORKLOADS)
 @pytest.mark.usefixtures("small")
 def test_both_sides_train_the_same_network(name: str) -> None:
-    """Our model has as many parameters as the textbook one, and the arithmetic of a step is as stated."""
+    """From the same weights a round takes both to the same ones: with one step it is of all samples of a client, in
+    whatever order each side takes them."""
     workload = workloads.WORKLOADS[name]
     ours = workloads.Ours(workload, workers=1)
     plain = workloads.Plain(workload, ours.x, ours.y)
-    assert sum(p.numel() for p in plain.modules[0].parameters()) == ours.models.layout.size
     before = ours.models.parameters.clone()
+    entries = ours.models.layout.parameters
+    with torch.no_grad():
+        for module, row in zip(plain.modules, before, strict=True):
+            for entry, own in zip(entries, module.parameters(), strict=True):
+                assert own.shape == entry.shape
+                own.copy_(entry.view(row))
     ours.round()
     plain.round()
     ours.evaluate()
     plain.evaluate()
     ours.learner.close()
-    assert (ours.models.parameters != before).any(1).all()
+    for module, row, start in zip(plain.modules, ours.models.parameters, before, strict=True):
+        for entry, own in zip(entries, module.parameters(), strict=True):
+            end = own.detach()
+            assert (entry.view(row) - end).norm() < 1e-3 * (end - entry.view(start)).norm()
 
 
 @pytest.mark.parametrize("name", workloads.WORKLOADS)
@@ -174,3 +210,24 @@ def test_what_others_took_is_neither_idle_nor_this_programs(
     assert measures.Others._taken() is None
     monkeypatch.setattr(measures, "STAT", tmp_path / "nowhere")
     assert measures.Others._taken() is None
+
+
+def test_it_computes_as_a_processor_with_narrower_vectors(tmp_path: Path) -> None:
+    here = target()
+    if here is None or here.lanes < 8:
+        pytest.skip("no such vectors here")
+    out = tmp_path / "bench.json"
+    asked = ["bench", "F", "--repeats", "1", "--only", "AVX2", "--json", str(out)]
+    subprocess.run([sys.executable, "-m", "fedroam", *asked], check=True, capture_output=True)
+    kernels = json.loads(out.read_text(encoding="utf-8"))["kernels"]
+    assert kernels.startswith(f"kernels: vectors of 8 on {here.name} (torch's: AVX2)")
+
+
+def test_other_vectors_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "F", "--only", "AVX"]) == 2
+    assert "unknown kind of vectors 'AVX': allowed are AVX2" in capsys.readouterr().err
+    monkeypatch.setenv("FEDROAM_VECTOR", "4")
+    assert main(["bench", "F", "--only", "AVX2"]) == 2
+    assert "has no such vectors" in capsys.readouterr().err

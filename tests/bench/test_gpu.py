@@ -33,6 +33,18 @@ def test_it_tells_every_workload_beside_a_plain_loop_and_beside_cores(
     assert all(one["ratio"] > 0 and one["over_cores"] > 0 and one["cores"] == 1 for one in told)
     assert all(one["off"] < 1e-3 and one["thousand"] is None for one in told)
     assert capsys.readouterr().out.count("x 1 cores") == len(told)
+    asked = ["gpu.py", "--device", "cpu", "--repeats", "1", "--cores", "0", "--record", str(out)]
+    monkeypatch.setattr(sys, "argv", [*asked, "--only", "A"])
+    assert gpu.main() == 0
+    more = json.loads(out.read_text(encoding="utf-8"))
+    assert more["rows"][:-1] == told[1:], "what was measured before stays"
+    assert (more["rows"][-1]["name"], more["rows"][-1]["over_cores"]) == ("A", None)
+    elsewhere = json.dumps({**more, "machine": {**more["machine"], "device": "another"}})
+    out.write_text(elsewhere, encoding="utf-8")
+    assert gpu.main() == 2
+    assert "give another --record" in capsys.readouterr().out
+    assert out.read_text(encoding="utf-8") == elsewhere
+    out.write_text(json.dumps(record), encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["gpu.py", "--show", "--record", str(out)])
     assert gpu.main() == 0
     shown = capsys.readouterr().out

@@ -276,7 +276,7 @@ def test_what_is_kept_agrees_with_fedroam(peers: Scripts) -> None:
             assert record["machine"]["instructions"] == kind
             assert checked == {f"{w} {p}" for _, w, p in measure.order(1)}
         else:
-            assert narrow in measure.NARROWED
+            assert narrow in measure.KEPT_TO
             assert record["machine"]["instructions"].startswith(f"{narrow}; ")
         for key, check in record["checks"].items():
             assert measure.same(check), key
@@ -297,9 +297,9 @@ def test_vectors_are_narrowed_for_all_or_left_as_they_are(
     monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
     for peer in measure.PEERS.values():
         found = measure.surroundings(peer, tmp_path)
-        assert not found.keys() & measure.NARROWED["AVX2"].keys()
+        assert not found.keys() & measure.KEPT_TO["AVX2"].keys()
         assert found.items() <= measure.surroundings(peer, tmp_path, "AVX2").items()
-        assert measure.NARROWED["AVX2"].items() <= measure.surroundings(peer, tmp_path, "AVX2").items()
+        assert measure.KEPT_TO["AVX2"].items() <= measure.surroundings(peer, tmp_path, "AVX2").items()
 
 
 @pytest.mark.parametrize("only", ["", "AVX2"])

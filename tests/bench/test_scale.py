@@ -132,7 +132,7 @@ def test_rounds_of_methods_are_a_part_of_the_measurement_of_their_processor(
     asked = []
 
     def measure(found: dict[str, Any], *options: str) -> int:
-        monkeypatch.setattr(speed, "measured", lambda _, names: asked.append(names) or ("AVX2", found))
+        monkeypatch.setattr(speed, "measured", lambda _, names, __: asked.append(names) or ("AVX2", found))
         monkeypatch.setattr(sys, "argv", ["engine_speed.py", "--record", str(kept), *options])
         code: int = speed.main()
         return code

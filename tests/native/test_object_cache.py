@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import stat
 import subprocess
@@ -49,6 +50,17 @@ def test_what_is_written_is_read(cache: ObjectCache) -> None:
     assert cache.size() == (2, 32 + 4 + 32)
     assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) for file in cache.folder.iterdir()} == {0o600}
+
+
+def test_a_folder_that_can_only_be_read_is_used(cache: ObjectCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an image of a container, where nothing can be noted either."""
+    cache.write(NAME, CONTENT)
+
+    def only_read(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "utime", only_read)
+    assert cache.read(NAME) == CONTENT
 
 
 def test_no_damage_is_read(cache: ObjectCache) -> None:

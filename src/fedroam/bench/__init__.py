@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import platform
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,6 +48,8 @@ def run(
             raise unknown("workload", name, NAMES)
     if repeats < 1:
         raise InputError(f"repeats = {repeats}: allowed are whole numbers from 1")
+    if out is not None:
+        _check_writable(Path(out))
     console = console or Console(highlight=False)
     count = workers or cores()
     results: list[Result] = []
@@ -62,10 +66,10 @@ def run(
 
 def kernels() -> str:
     """What convolutions are compiled for here, and where they are kept: one line."""
-    here, kept = target(), object_cache()
+    here, kept, torchs = target(), object_cache(), f"torch's: {torch.backends.cpu.get_cpu_capability()}"
     if here is None:
-        return "kernels: none; convolutions are torch's"
-    told = f"kernels: vectors of {here.lanes} on {here.name} ({torch.backends.cpu.get_cpu_capability()})"
+        return f"kernels: none; convolutions are {torchs}"
+    told = f"kernels: vectors of {here.lanes} on {here.name} ({torchs})"
     if kept is None:
         return f"{told}, compiled in each process"
     try:
@@ -109,6 +113,19 @@ def _table(results: Sequence[Result], workers: int) -> Table:
             *(result.name, result.about, target, f"{result.value:.2f} {result.unit}", verdict, result.detail)
         )
     return table
+
+
+def _check_writable(path: Path) -> None:
+    """Raise InputError where a file cannot be written: before minutes of measuring, not after."""
+    target = path.resolve()
+    try:
+        if target.is_file() or not target.exists():
+            with tempfile.TemporaryFile(dir=target.parent):
+                return
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
 def _write(path: Path, results: Sequence[Result], workers: int) -> None:

@@ -198,10 +198,13 @@ def mixing(repeats: int) -> list[Result]:
     matrix = models.parameters
     matrix.copy_(torch.from_numpy(draws.standard_normal((rows, columns), dtype=np.float32)))
     # What has to be moved at least: each value is read once and written once, where it stands.
+    others = Others()
     times = in_turn(repeats, mix=lambda: mix(models, weights), in_place=lambda: matrix.mul_(1.0))
+    left = others.left()
     value, least = (1e3 * statistics.median(times[name]) for name in ("mix", "in_place"))
     detail = f"best {1e3 * min(times['mix']):.0f} ms; multiplying X in place {least:.0f} ms"
-    return [Result("F", "mixing, X[1000, 100000], degree 7.5", value, 40.0, "ms", False, detail, times)]
+    about = "mixing, X[1000, 100000], degree 7.5"
+    return [Result("F", about, value, 40.0, "ms", False, detail, times, left)]
 
 
 def evaluation(repeats: int, workers: int) -> list[Result]:
@@ -209,7 +212,9 @@ def evaluation(repeats: int, workers: int) -> list[Result]:
     workload = dataclasses.replace(WORKLOADS["A"], steps=5)
     ours = Ours(workload, workers=workers)
     plain = Plain(workload, ours.x, ours.y)
+    others = Others()
     times = in_turn(repeats, plain=plain.evaluate, engine=ours.evaluate, training=ours.round)
+    left = others.left()
     ours.learner.close()
     trained = workload.clients * workload.steps * workload.flops
     # multiplications and additions of one sample's forward pass
@@ -219,9 +224,12 @@ def evaluation(repeats: int, workers: int) -> list[Result]:
     )
     detail = f"20 models x {len(ours.y)} samples: {statistics.median(times['engine']):.3f} s"
     over = ratio(times, "plain", "engine")
+    about = "20 models of A, FLOP/s over training's"
     return [
-        Result("evaluation", "20 models of A, FLOP/s over training's", share, 1.0, "x", True, detail, times),
-        Result("evaluation", "20 models of A, over the plain loop", over, None, "x", True, detail, times),
+        Result("evaluation", about, share, 1.0, "x", True, detail, times, left),
+        Result(
+            "evaluation", "20 models of A, over the plain loop", over, None, "x", True, detail, times, left
+        ),
     ]
 
 
@@ -293,12 +301,13 @@ def overhead(repeats: int, workers: int) -> list[Result]:
     def ended(round: int, rounds: int, measurement: Measurement | None) -> None:
         ends.append((time.perf_counter(), clocks[-1].seconds))
 
+    others = Others()
     with tempfile.TemporaryDirectory() as folder:
         run(experiment, Path(folder) / "run", stage=clocked, observer=ended)
+    left = others.left()
     rounds = [b - a for (a, _), (b, _) in itertools.pairwise(ends[1:-1])]
     computed = [b - a for (_, a), (_, b) in itertools.pairwise(ends[1:-1])]
     value = statistics.median(100 * (1 - b / a) for a, b in zip(rounds, computed, strict=True))
     detail = f"of {1e3 * statistics.median(rounds):.0f} ms"
-    return [
-        Result("overhead", "all but training, round of A", value, 2.0, "%", False, detail, {"round": rounds})
-    ]
+    times = {"round": rounds}
+    return [Result("overhead", "all but training, round of A", value, 2.0, "%", False, detail, times, left)]

@@ -54,7 +54,10 @@ class ObjectCache:
                 found = file.read()
                 if found[:32] != _digest(name, found[32:]):
                     return None
-                os.utime(handle)  # used now
+                with contextlib.suppress(
+                    OSError
+                ):  # a folder that is only read, as in an image, is used as well
+                    os.utime(handle)  # used now
                 return found[32:]
         return None
 

@@ -26,6 +26,19 @@ except ImportError:  # a platform without it: the layers are then torch's
     llvmlite = binding = ir = None
 
 
+# Kinds of vectors that a processor with wider ones can keep to, and the environment variables that tell torch, its
+# libraries and fedroam so; most of them look as they are loaded.
+KEPT_TO = {
+    "AVX2": {
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "FEDROAM_VECTOR": "8",
+    }
+}
+
+
 @dataclass(frozen=True)
 class Target:
     """What kernels are cut for.
