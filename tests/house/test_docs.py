@@ -40,7 +40,7 @@ from fedroam.analysis.formatting import size
 from fedroam.cli import app, main
 from fedroam.planning import named_experiments, plan
 from house.test_flow import ORDER
-from support.pages import PAGES, ROOT, Block, blocks, command_lines, prose, words_of
+from support.pages import PAGES, ROOT, Block, blocks, command_lines, prose, slug, words_of
 from support.warm import python
 
 WRITTEN = [name for name in PAGES if name != "CONTRIBUTING.md"]  # whose blocks are run
@@ -196,12 +196,6 @@ def test_commands_experiments_and_targets_that_are_named_exist(page: str) -> Non
                 assert second in experiments, f"{page}: {text}: experiments are {[*experiments]}"
 
 
-def slug(heading: str) -> str:
-    """The anchor that GitHub gives a heading."""
-    plain = re.sub(r"[`*\\]", "", heading).strip().lower()
-    return re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_links_and_pictures_resolve(page: str) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", prose(page)):
@@ -325,6 +319,21 @@ def test_the_page_on_attacks_tells_what_the_record_says() -> None:
     page = module.PAGE.read_text(encoding="utf-8")
     assert module.tables(kept["accuracy"]) in page
     assert module.written(page, kept["accuracy"]) == page
+
+
+def test_the_tutorial_tells_what_the_record_says() -> None:
+    """Which is of its file as it is; its means and differences by hand."""
+    module = script("tutorial")
+    kept = json.loads(module.RECORD.read_text(encoding="utf-8"))
+    page = module.PAGE.read_text(encoding="utf-8")
+    digests = [run.experiment.digest for run in module.planned(page).runs]
+    assert [line["digest"] for line in kept] == digests, "another file: run `python docs/tutorial.py`"
+    assert module.written(page, kept) == page
+    final = {(line["variant"], line["seed"]): 100 * line["final"] for line in kept}
+    gains = np.array([final["three", seed] - final["nobody", seed] for seed in range(5)])
+    error = gains.std(ddof=1) / np.sqrt(5)
+    assert f"| {gains.mean():+.1f} ± {error:.1f} |" in module.table(kept)
+    assert gains.mean() > 2.8 * error  # t, 4 degrees of freedom, 95 %: the page's verdict
 
 
 def test_the_page_on_claims_tells_what_the_record_says() -> None:

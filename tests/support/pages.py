@@ -67,4 +67,25 @@ def words_of(line: str) -> list[str]:
 
 def prose(page: str) -> str:
     """A page without its fenced blocks."""
-    return re.sub(r"^\s*```.*?^\s*```$", "", PAGES[page], flags=re.DOTALL | re.MULTILINE)
+    return without_blocks(PAGES[page])
+
+
+def without_blocks(text: str) -> str:
+    """The text of a page without its fenced blocks."""
+    return re.sub(r"^\s*```.*?^\s*```$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    plain = re.sub(r"[`*\\]", "", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+
+
+def section(text: str, anchor: str) -> str:
+    """What stands below a heading, up to the next one of its level or above; '' where there is none."""
+    headings = [*re.finditer(r"^(#+) (.*)$", text, re.MULTILINE)]
+    for k, heading in enumerate(headings):
+        if slug(heading[2]) == anchor:
+            ends = (other.start() for other in headings[k + 1 :] if len(other[1]) <= len(heading[1]))
+            return text[heading.end() : next(ends, len(text))]
+    return ""
