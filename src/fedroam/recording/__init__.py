@@ -35,6 +35,7 @@ from fedroam.recording.run import MATRIX_COLUMNS as MATRIX_COLUMNS
 from fedroam.recording.run import NOT_REPEATABLE as NOT_REPEATABLE
 from fedroam.recording.run import Run as Run
 from fedroam.recording.run import flat as flat
+from fedroam.recording.run import folders_with as folders_with
 from fedroam.recording.run import open_run as open_run
 from fedroam.recording.run import open_runs as open_runs
 from fedroam.recording.run import robbed_below as robbed_below

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -251,15 +252,21 @@ def runs_below(folder: str | Path) -> list[Path]:
         raise InputError(f"{folder}: no such folder")
     if (root / "run.json").exists():
         return [root]
-    found = [path.parent for path in sorted(root.rglob("run.json"))]
+    found = folders_with("run.json", root)
     if not found:
         raise InputError(f"{folder}: no run folder here or below (a run folder holds run.json)")
     return found
 
 
+def folders_with(name: str, folder: Path) -> list[Path]:
+    """The folders here or below, by path, that hold a file of this name. Folders that vanish meanwhile, as where runs
+    are put into place, or that must not be read, are passed by; links are not followed."""
+    return sorted(Path(place) for place, _, files in os.walk(folder) if name in files)
+
+
 def robbed_below(folder: Path) -> list[Path]:
     """The folders here or below, by path, that hold what a run writes, and no `run.json`: it was lost or taken away."""
-    found = {path.parent for name in _BESIDE for path in folder.rglob(name)}
+    found = {place for name in _BESIDE for place in folders_with(name, folder)}
     robbed = (place for place in found if not (place / "run.json").exists())
     return sorted(place for place in robbed if sum((place / name).is_file() for name in _BESIDE) > 1)
 

@@ -217,7 +217,7 @@ def verify(folders: options.Runs) -> None:
     The exit code is 0 where all of it is what was written, and 2 where anything is not, or cannot be told. What is
     being written just now is said to be, and compared as far as it does not change meanwhile.
     """
-    from fedroam.recording import damage, held, robbed_below, runs_below
+    from fedroam.recording import damage, folders_with, held, robbed_below, runs_below
     from fedroam.sweep import sweep_damage
 
     bad = {"sweeps": 0, "runs": 0}
@@ -225,9 +225,9 @@ def verify(folders: options.Runs) -> None:
     under_way = {"sweeps": 0, "runs": 0}
     for folder in folders:
         root = checked_name(folder)
-        sweeps = [path.parent for path in sorted(root.rglob("sweep.json"))]
+        sweeps = folders_with("sweep.json", root)
         robbed = robbed_below(root)
-        alone = (sweeps or robbed) and not any(root.rglob("run.json"))
+        alone = (sweeps or robbed) and not folders_with("run.json", root)
         runs = [] if alone else runs_below(root)
         for kind, places, look in (
             ("sweeps", sweeps, sweep_damage),
