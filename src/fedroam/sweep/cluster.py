@@ -82,9 +82,7 @@ def run_on_ray(
     A worker process or a node that dies is Ray's business: the task is tried again, at most `TRIES` times in all.
     """
     ray = ray_module("--ray")
-    ours = not ray.is_initialized()
-    if ours:
-        connect(ray, address, workers, "--ray")
+    ours = connect(ray, address, workers, "--ray")
     token = root / TOKEN
     try:
         capacity = max(int(ray.cluster_resources().get("CPU", 1)), 1)
