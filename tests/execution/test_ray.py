@@ -75,6 +75,7 @@ def test_what_ray_draws_is_not_taken_for_a_draw_of_the_run(
     random.random()  # as it does
     run(tiny(execution=SPREAD, rounds=4), tmp_path / "run", observer=lambda *_: random.random())
     assert not [each for each in recwarn if "global generator" in str(each.message)]
+    assert not [each for each in recwarn if "last digits" in str(each.message)]  # all is on one machine
 
 
 def test_a_killed_worker_changes_nothing(two_nodes: Any, tmp_path: Path) -> None:
