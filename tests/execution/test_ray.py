@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from execution.test_equality import OURS, OWN, both, same
 from fedroam import components
 from fedroam.components import use
 from fedroam.errors import FedroamError, InputError, MissingExtraError
-from fedroam.execution import cluster
+from fedroam.execution import address, cluster
 from fedroam.learning.cpu.workers import shared_workers
 from fedroam.measurement import Measurement
 from fedroam.planning import sweep_plan
@@ -28,6 +29,7 @@ from support.spreading import crew_of
 from support.sweeps import same as same_sweep
 from support.sweeps import settings
 from support.tiny import tiny
+from support.waiting import HANGS
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 ray = installed_ray()
@@ -73,6 +75,7 @@ def test_what_ray_draws_is_not_taken_for_a_draw_of_the_run(
     random.random()  # as it does
     run(tiny(execution=SPREAD, rounds=4), tmp_path / "run", observer=lambda *_: random.random())
     assert not [each for each in recwarn if "global generator" in str(each.message)]
+    assert not [each for each in recwarn if "last digits" in str(each.message)]  # all is on one machine
 
 
 def test_a_killed_worker_changes_nothing(two_nodes: Any, tmp_path: Path) -> None:
@@ -98,6 +101,43 @@ def test_a_killed_worker_changes_nothing(two_nodes: Any, tmp_path: Path) -> None
     assert spread.environment["computed"][0] == "execution: ray, 2 workers of 1 cores on 2 nodes"
     assert len(killed) == 1
     assert crew_of(scenes[0]).told["renewals"] == 1
+
+
+def test_another_address_than_that_of_the_connection_is_refused(
+    two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But no other name of the same cluster."""
+    there = str(two_nodes.address)
+    host, _, port = there.rpartition(":")
+    for given in (f"{host}:1", f"nosuch.invalid:{port}"):
+        with pytest.raises(InputError, match=rf"address = {given}: .* connected to Ray at {there} already"):
+            run(tiny(execution={**SPREAD, "address": given}), tmp_path / "run")
+        with pytest.raises(InputError, match=rf"--ray {given}: .* connected to Ray at {there} already"):
+            run_sweep(sweep_plan(settings()), tmp_path / "sweep", ray=given)
+    assert not [*tmp_path.iterdir()]
+    for given in (there, f"127.0.0.1:{port}", "auto"):
+        assert not cluster.connect(ray, given, 1, "--ray")
+    monkeypatch.setattr(
+        address, "_alike", lambda *_: False
+    )  # a name that only the cluster itself can explain
+    assert not cluster.connect(ray, there, 1, "--ray")
+
+
+def test_what_listens_and_is_another_server_is_refused_soon(two_nodes: Any) -> None:
+    """It speaks as Ray does, but knows no cluster: a node's own port. In a process that is not connected yet."""
+    port = ray.nodes()[0]["NodeManagerPort"]
+    script = f"""
+import ray
+from fedroam.execution.cluster import connect
+try:
+    connect(ray, "127.0.0.1:{port}", 1, "--ray")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run([*warm.python(), "-c", script], capture_output=True, text=True, timeout=HANGS)
+    assert done.stdout.startswith(
+        f"InputError --ray 127.0.0.1:{port}: no Ray cluster there (ConnectionError:"
+    )
 
 
 def test_a_sweep_of_runs_over_a_cluster(two_nodes: Any, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fedroam.errors import InputError
 from fedroam.planning import SweepPlan, sweep_plan
 from fedroam.sweep import Event, Progress, Sweep, cluster, open_sweep
 from fedroam.sweep.running import run_sweep
@@ -95,3 +96,18 @@ def test_a_node_that_does_not_see_the_folder_sends_its_runs_back(
         digest[:16] for digest in plan.distinct
     )
     assert open_sweep(tmp_path / "ray").done
+
+
+def test_nodes_of_other_versions_end_the_sweep_which_can_be_gone_on_with(
+    two_nodes: Any, plan: SweepPlan, local: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = cluster._node_setup
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster, "_node_setup", lambda *given: replace(node(*given), versions={"torch": "0.4"}))
+        with pytest.raises(
+            InputError, match=r"^--ray: node .* has torch .*; this machine has torch 0.4; allowed"
+        ):
+            run_sweep(plan, tmp_path / "ray", ray="auto")
+    assert not (tmp_path / "ray" / cluster.TOKEN).exists()
+    assert not open_sweep(tmp_path / "ray").failed
+    same(run_sweep(plan, tmp_path / "ray", ray="auto"), local)

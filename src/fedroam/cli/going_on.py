@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import typer
 
@@ -33,11 +33,20 @@ def command(name: str, *arguments: str, options: Mapping[str, Given]) -> str:
 
 
 @contextlib.contextmanager
-def going_on(again: str, lost: str = "the rounds since the last checkpoints are lost") -> Iterator[None]:
-    """While it lasts, Ctrl-C ends in the command that goes on, `again`, and its own exit code."""
+def going_on(
+    again: str,
+    lost: str = "the rounds since the last checkpoints are lost",
+    begun: Callable[[], bool] = lambda: True,
+) -> Iterator[None]:
+    """While it lasts, Ctrl-C ends in the command that goes on, `again`, and its own exit code.
+
+    begun: whether there is anything to go on with; until then, Ctrl-C is that of a program that has begun nothing.
+    """
     try:
         yield
     except (Interrupted, KeyboardInterrupt) as stop:
+        if isinstance(stop, KeyboardInterrupt) and not begun():
+            raise
         ending()
         tell(one_line(str(stop)) if isinstance(stop, Interrupted) else f"stopped at once; {lost}")
         tell(f"go on with: {again}")

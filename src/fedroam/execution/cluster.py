@@ -5,19 +5,20 @@ Ray sends what it is given as pickles, from and to processes of the user's own c
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from typing_extensions import override
 
 from fedroam.errors import FedroamError, InputError, MissingExtraError
+from fedroam.execution.address import LOCAL, check_reachable, check_same
 from fedroam.execution.transport import Transport, WorkersLost
 from fedroam.execution.worker import Worker
 from fedroam.learning.cpu.workers import cores
 
-LOCAL = "local"  # the address that means: a cluster of this machine alone
 PATIENCE = 300.0  # seconds to wait for room on the cluster
 
 
@@ -30,15 +31,48 @@ def ray_module(what: str) -> Any:
     return ray
 
 
-def connect(ray: Any, address: str, workers: int, what: str) -> None:
-    """Reach the cluster, or start one of this machine alone. Raises InputError, beginning with `what`."""
+def check_cluster(address: str, what: str) -> None:
+    """Raise InputError, beginning with `what`, where `connect` would soon: before anything is written."""
+    ray = ray_module(what)
+    if ray.is_initialized():
+        check_same(ray, address, what)
+    else:
+        check_reachable(address, what)
+
+
+def connect(ray: Any, address: str, workers: int, what: str) -> bool:
+    """Reach the cluster, or start one of this machine alone, unless this process is connected already.
+
+    Whether it was not, so that what was begun is to be ended. Raises InputError, beginning with `what`, where nobody is
+    at the address, or where this process is connected elsewhere.
+    """
+    if ray.is_initialized():
+        check_same(ray, address, what)
+        return False
     # nothing is sent anywhere unless the user asked for it
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    answers = check_reachable(address, what)
     own = {"num_cpus": workers or cores(), "include_dashboard": False} if address == LOCAL else {}
     try:
-        ray.init(address=address, logging_level="ERROR", log_to_driver=False, **own)
+        with _one_try() if answers else contextlib.nullcontext():
+            ray.init(address=address, logging_level="ERROR", log_to_driver=False, **own)
     except Exception as error:  # of many types; where Ray's own processes begin too slowly, of this very one
         raise InputError(f"{what} {address}: no Ray cluster there ({brief(error)})") from None
+    return True
+
+
+@contextlib.contextmanager
+def _one_try() -> Iterator[None]:
+    """Within it Ray tries an address once, in 40 seconds, and not 20 times: somebody is there and has answered."""
+    name = "RAY_gcs_server_port_wait_time_s"
+    if name in os.environ:  # the user's own
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 def brief(error: BaseException) -> str:
@@ -88,9 +122,7 @@ class RayTransport(Transport):
     @override
     def start(self) -> None:
         ray = ray_module("execution.kind = 'ray'")
-        if not ray.is_initialized():
-            connect(ray, self.address, self.workers * self.cpus, "execution.address =")
-            self._ours = True
+        self._ours |= connect(ray, self.address, self.workers * self.cpus, "execution.address =")
         most = room(ray.nodes(), self.cpus)
         count = self.workers or most
         if not 0 < count <= most:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedroam.errors import FedroamError, InputError
+from fedroam.execution.agreement import Installed, check_versions, installed, otherwise
 from fedroam.execution.placement import Meetings, shares
 from fedroam.execution.rows import HERE, Slots, SpreadModels
 from fedroam.execution.transport import Transport, WorkersLost
@@ -72,6 +75,7 @@ class Crew:
         self.told: Counter[str] = Counter()
         self.life = self.changes = 0
         self._unanswered: list[Any] = []
+        self._warned: set[str] = set()
 
     def start(self) -> None:
         """Reach the workers and give them what they need, if that has not been done."""
@@ -90,20 +94,46 @@ class Crew:
         self._equip()
 
     def _equip(self) -> None:
-        """Give all workers what they need, also where some are lost meanwhile."""
+        """Give all workers what they need, also where some are lost meanwhile. Raises InputError where one is on a
+        machine with other versions than this one."""
         workers = range(self.transport.count)
         for left in reversed(range(TRIES)):
             self.slots = [Slots() for _ in workers]
             self.there = [np.zeros(0, np.int64) for _ in workers]
-            done = [each for w in workers for each in self.transport.call(w, "begin", self.outfit)]
-            done += self._hand_out(workers)
             try:
+                self._compare(workers)
+                done = [each for w in workers for each in self.transport.call(w, "begin", self.outfit)]
+                done += self._hand_out(workers)
                 self.get(done)
                 return
             except WorkersLost:
                 if not left:
                     raise
                 self.transport.renew()
+
+    def _compare(self, workers: Sequence[int]) -> None:
+        """Refuse workers of other versions, and warn, once of each machine, of those that may compute otherwise."""
+        here = installed()
+        asked = [each for w in workers for each in self.transport.call(w, "installed")]
+        try:
+            there: list[Installed] = self.get(asked)
+        except (WorkersLost, InputError):
+            raise
+        except FedroamError as error:  # they know of no such question
+            raise InputError(
+                f"a machine of the cluster does not tell what is installed there ({error}), as other versions of "
+                f"fedroam than {here.versions['fedroam']} do; allowed are the same versions on all machines"
+            ) from None
+        for each in there:
+            check_versions(here.versions, each.versions, each.node)
+        found = {node: what for node, what in otherwise(here, there).items() if node not in self._warned}
+        self._warned |= found.keys()
+        if found:
+            told = "; ".join(f"node {node} has {what}" for node, what in sorted(found.items()))
+            warnings.warn(
+                f"the numbers of this run may have other last digits than those of one machine: {told}",
+                stacklevel=2,
+            )
 
     def _hand_out(self, workers: Sequence[int]) -> list[Any]:
         """Give workers the samples of their clients that they do not have."""

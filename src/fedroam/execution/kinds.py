@@ -11,7 +11,8 @@ import torch
 
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
-from fedroam.execution.cluster import LOCAL, RayTransport
+from fedroam.execution.address import LOCAL
+from fedroam.execution.cluster import RayTransport
 from fedroam.execution.crew import Crew, HeldSamples
 from fedroam.execution.learner import SpreadAggregator, SpreadLearner
 from fedroam.execution.loading import sources_of

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from fedroam.components import Part
 from fedroam.errors import FedroamError
+from fedroam.execution.agreement import Installed, installed
 from fedroam.execution.loading import load_parts
 from fedroam.federation import AggregatesAtHolders, FederationContext, Gathered, KnownToHolders
 from fedroam.learning import Anchor, Engine, Job, Learner, Models, Task, to_tensors
@@ -119,6 +120,10 @@ class Worker:
         import ray
 
         return str(ray.get_runtime_context().get_node_id())
+
+    def installed(self) -> Installed:
+        """What is installed where it is."""
+        return installed()
 
     def begin(self, outfit: Outfit) -> None:
         """Get ready for a run; nothing of an earlier one stays."""

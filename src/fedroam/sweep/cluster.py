@@ -22,6 +22,8 @@ import numpy as np
 
 from fedroam.components import Part
 from fedroam.data import Dataset, forget, name_of, offer
+from fedroam.errors import InputError
+from fedroam.execution.agreement import check_versions, node_in_words, versions
 from fedroam.execution.cluster import brief, connect, ray_module
 from fedroam.execution.loading import load_parts
 from fedroam.sweep.board import MessageBoard, News
@@ -42,7 +44,8 @@ class NodeSetup:
     """What every task needs besides its run.
 
     sources: names and texts of the files of own parts; modules: names of modules that define parts; root, token: the
-    sweep's folder, and what its token file says; memory: bytes that a task may take, or None; track: names of trackers.
+    sweep's folder, and what its token file says; memory: bytes that a task may take, or None; track: names of trackers;
+    versions: of what is installed where the sweep was started.
     """
 
     sources: tuple[tuple[str, str], ...]
@@ -51,6 +54,7 @@ class NodeSetup:
     token: str
     memory: int | None
     track: tuple[str, ...]
+    versions: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,15 @@ class SharedDataset:
     arrays: dict[str, np.ndarray]
 
 
+@dataclass(frozen=True)
+class Refused:
+    """A node that cannot do runs of this sweep."""
+
+    reason: str
+
+
 # How a run ended, and its folder's files where the node does not see the folder.
-Result = tuple[Done | Failed | Stopped, dict[str, bytes] | None]
+Result = tuple[Done | Failed | Stopped | Refused, dict[str, bytes] | None]
 
 
 def run_on_ray(
@@ -82,9 +93,7 @@ def run_on_ray(
     A worker process or a node that dies is Ray's business: the task is tried again, at most `TRIES` times in all.
     """
     ray = ray_module("--ray")
-    ours = not ray.is_initialized()
-    if ours:
-        connect(ray, address, workers, "--ray")
+    ours = connect(ray, address, workers, "--ray")
     token = root / TOKEN
     try:
         capacity = max(int(ray.cluster_resources().get("CPU", 1)), 1)
@@ -114,7 +123,13 @@ def run_on_ray(
 def _node_setup(setup: Setup, root: Path, memory: int | None) -> NodeSetup:
     sources = tuple((Path(file).name, Path(file).read_text(encoding="utf-8")) for file in setup.use)
     return NodeSetup(
-        sources, setup.modules, str(root.resolve()), (root / TOKEN).read_text(), memory, setup.track
+        sources,
+        setup.modules,
+        str(root.resolve()),
+        (root / TOKEN).read_text(),
+        memory,
+        setup.track,
+        versions(),
     )
 
 
@@ -168,7 +183,7 @@ def _submit_all(
 
 
 def _result(ray: Any, reference: Any, task: RunTask) -> Done | Failed | Stopped:
-    """How a task ended; files that it sent are put into place."""
+    """How a task ended; files that it sent are put into place. Raises InputError where its node has other versions."""
     try:
         result: Result = ray.get(reference)
     except ray.exceptions.WorkerCrashedError:
@@ -176,6 +191,8 @@ def _result(ray: Any, reference: Any, task: RunTask) -> Done | Failed | Stopped:
     except ray.exceptions.RayError as error:
         return Failed(brief(error))
     message, files = result
+    if isinstance(message, Refused):
+        raise InputError(f"--ray: {message.reason}")
     if files is not None:
         _store(Path(task.folder), files)
     return message
@@ -199,6 +216,10 @@ def _task(task: RunTask, node: NodeSetup, data: SharedDataset | None, board: Any
     """Do a run on some node, in a worker process of Ray's."""
     import ray
 
+    try:
+        check_versions(node.versions, versions(), node_in_words())
+    except InputError as error:
+        return Refused(str(error)), None
     if ray.get(board.post.remote(task.digest, None)):
         return Stopped(), None
     try:

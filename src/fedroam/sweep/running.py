@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedroam.data import forget, name_of
 from fedroam.errors import InputError, check_type
+from fedroam.execution.cluster import check_cluster
 from fedroam.interrupts import Interrupted, interrupts
 from fedroam.learning import device_of
 from fedroam.learning.cpu.workers import MOST_WORKERS, cores
@@ -76,9 +77,12 @@ def run_sweep(
     chosen = plan
     if only is not None:
         chosen = replace(plan, runs=tuple(run for run in plan.runs if run.experiment.digest in only))
+    of_any = only is not None
     if ray is None:
         _check_devices(chosen, root)
-    with _locked(root, plan, fresh, of_any=only is not None) as ledger:
+    elif _looked_through(plan, chosen, root, fresh, of_any, retry_failed)[1]:
+        check_cluster(ray, "--ray")
+    with _locked(root, plan, fresh, of_any) as ledger:
         todo = unfinished(chosen, root, ledger, retry_failed)
         ledger.write()
         if todo:
@@ -302,6 +306,17 @@ def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str
     return dict(there.info["records"])
 
 
+def _looked_through(
+    plan: SweepPlan, chosen: SweepPlan, root: Path, fresh: bool, of_any: bool, retry_failed: bool
+) -> tuple[Ledger, dict[str, SweepRun]]:
+    """The ledger as it would be, and those of the chosen runs that are to be computed. Writes nothing."""
+    records = check_folder(root, plan, fresh or of_any)
+    if fresh:
+        records = {digest: {"anew": True} for digest in plan.distinct}
+    ledger = Ledger(root, plan, records)
+    return ledger, unfinished(chosen, root, ledger, retry_failed)
+
+
 Rows = list[tuple[Mapping[str, object], int, str, str]]
 
 
@@ -310,11 +325,7 @@ def dry_run(
 ) -> tuple[Rows, dict[str, SweepRun]]:
     """What `run_sweep` would do, without doing it: (keys, seed, short digest, state) of each row of the plan, and
     the runs to be computed by digest. Writes nothing; raises InputError where the folder would be refused."""
-    records = check_folder(root, plan, fresh)
-    if fresh:
-        records = {digest: {"anew": True} for digest in plan.distinct}
-    ledger = Ledger(root, plan, records)
-    todo = unfinished(plan, root, ledger, retry_failed)
+    ledger, todo = _looked_through(plan, plan, root, fresh, False, retry_failed)
     states = {
         digest: "to be computed" if digest in todo else str(ledger.content["records"][digest]["state"])
         for digest in plan.distinct

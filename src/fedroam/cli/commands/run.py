@@ -80,7 +80,11 @@ def run(
     }
     again = command("run", source, options=options_given)
     following = progress(plan, quiet)
-    with going_on(again, "the rounds since the last checkpoint are lost"):
+
+    def begun() -> bool:
+        return any((root / planned.folder / "run.json").exists() for planned in plan.runs)
+
+    with going_on(again, "the rounds since the last checkpoint are lost", begun):
         try:
             with following:
                 runs = run_plan(

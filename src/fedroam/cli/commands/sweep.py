@@ -101,6 +101,7 @@ def sweep(
     load_rooms()  # before what would load them, too, and have them looked through for garbage meanwhile
 
     from fedroam.planning import sweep_plan, title
+    from fedroam.sweep.folder import FILE
     from fedroam.sweep.running import run_sweep
     from fedroam.sweep.scale import one_scale
 
@@ -120,7 +121,7 @@ def sweep(
     options_given |= {"--workers": workers or None, "--quiet": quiet}
     again = command("sweep", source, options=options_given)
     following = sweep_progress(quiet)
-    with going_on(again), following:
+    with going_on(again, begun=lambda: (root / FILE).exists()), following:
         done = run_sweep(
             plan,
             root,
