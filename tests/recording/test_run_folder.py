@@ -20,7 +20,16 @@ import pytest
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted
-from fedroam.recording import Recorder, checkpoint, files, open_run, open_runs, pieces
+from fedroam.recording import (
+    Recorder,
+    checkpoint,
+    files,
+    open_run,
+    open_runs,
+    pieces,
+    robbed_below,
+    runs_below,
+)
 from fedroam.recording import recorder as recorder_module
 from fedroam.runner import run
 from support.run_folders import of_before_there_was_a_manifest
@@ -671,6 +680,23 @@ def test_runs_below_a_folder_in_their_order(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no run folder here or below"):
         open_runs(tmp_path / "empty")
+
+
+def test_folders_that_vanish_meanwhile_are_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that a run was written in and that is then put into place."""
+    run(tiny(rounds=1), tmp_path / "b")
+    (tmp_path / "a").mkdir()
+    scan = os.scandir
+
+    def scanned(place: str | Path) -> Any:
+        if Path(place).name == "a":
+            Path(place).rmdir()
+        return scan(place)
+
+    monkeypatch.setattr(os, "scandir", scanned)
+    assert runs_below(tmp_path) == [tmp_path / "b"]
+    assert not (tmp_path / "a").exists()
+    assert robbed_below(tmp_path) == []
 
 
 def test_writing_aside_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
