@@ -113,7 +113,7 @@ def sentences() -> dict[str, tuple[str, str]]:
         ),
         "the rest with AVX2": (
             performance,
-            f"{speed['AVX2 rest']} of {speed['AVX2 round']} ms, which is {speed['AVX2 share']}",
+            f"{speed['AVX2-only rest']} of {speed['AVX2-only round']} ms, which is {speed['AVX2-only share']}",
         ),
         "shares of a round": (performance, f"{speed['AVX512 share']} of a round of A are neither"),
         "begin of a day": (
