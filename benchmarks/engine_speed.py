@@ -67,16 +67,15 @@ def _line(measurement: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def table(record: dict[str, Any]) -> str:
-    """Training, as the page on performance has it: a pair of columns for each kind of vectors."""
+    """Training, as the page on performance has it: a column for each kind of vectors."""
     kinds = sorted(record)
-    over = " | ".join(f"{kind}: over the plain loop | share of peak" for kind in kinds)
-    rows = [f"| | workload | {over} |", "|---|---|" + "---|---|" * len(kinds)]
+    rows = [f"| | workload | {' | '.join(kinds)} |", "|---|---|" + "---|" * len(kinds)]
     for name, work in WORKLOADS.items():
         cells = []
         for kind in kinds:
             line = _line(record[kind], name)
             share = f"{100 * line['share']:.0f} %"
-            cells += [f"{line['value']:.1f}", f"({share})" if line["share"] > 1 else share]
+            cells.append(f"{line['value']:.1f}, {f'({share})' if line['share'] > 1 else share}")
         about = f"{work.about}, {work.clients:,} clients, batch {work.batch}"
         rows.append(f"| {name} | {about} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"

@@ -106,7 +106,7 @@ def test_a_measurement_takes_the_place_of_that_of_its_kind(
         monkeypatch.setattr(speed, "measured", lambda *_, kind=kind: (kind, found))
         assert speed.main() == 0
     assert sorted(json.loads(kept.read_text())) == ["AVX2", "AVX512"]
-    assert "AVX512: over the plain loop | share of peak" in capsys.readouterr().out
+    assert "| | workload | AVX2 | AVX512 |" in capsys.readouterr().out
     before = kept.read_bytes()
     worse = [{**line, "disturbed": line["name"] == "C"} for line in found["results"]]
     monkeypatch.setattr(speed, "measured", lambda *_: ("AVX2", {**found, "results": worse}))
