@@ -425,9 +425,10 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "not hold is tested of each:",
             _table(["paper", "claim", "verdict"], primaries),
             "Everything is made from the kept records in [results/](../../results), and `make docs` makes these pages "
-            "again. Core hours are of one processor core, so that a night of ten hours on two cores is 20 of them; four records at scale quick (DAM and DCM, "
-            "steered movement, MOHAWK, the README) have those of a machine that was busy with other work, too, which "
-            "makes them more. No study's figures on CIFAR-10 with networks that need a GPU are run here.",
+            "again. Core hours are of one processor core, so that a night of ten hours on two cores is 20 of them; "
+            "four records at scale quick (DAM and DCM, steered movement, MOHAWK, the README) have those of a machine "
+            "that was busy with other work, too, which makes them more. No study's figures on CIFAR-10 with networks "
+            "that need a GPU are run here.",
         ]
     ) + "\n"  # fmt: skip
 
