@@ -102,7 +102,11 @@ def test_accuracy_against_energy_by_hand() -> None:
     panels = [("none", {"Fast": "x"}), ("one", {"Fast": "a"})]
     second = drawings.against_energy({"a": fast}, panels, drawings.charged_energy, 1)
     assert second is not None
-    assert [ax.get_visible() for ax in second.axes] == [False, True]
+    assert [ax.get_title(loc="left") for ax in second.axes] == ["one"], "a panel without a run is left out"
+    wide = drawings.against_energy({"a": fast}, panels, drawings.charged_energy, 2)
+    assert wide is not None
+    assert [ax.get_visible() for ax in wide.axes] == [True, False]
+    assert wide.axes[0].get_yticklabels()[0].get_visible()
     assert [text.get_text() for text in second.legends[0].get_texts()] == ["Fast", "threshold, 85 %"]
     assert drawings.against_energy({}, [("one", lines)], drawings.charged_energy, 1) is None
 

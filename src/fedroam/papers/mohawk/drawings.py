@@ -154,11 +154,12 @@ def against_energy(
 ) -> Drawing | None:
     """Figure 7: accuracy against energy, up to where the slowest line reaches the threshold (dashed).
 
-    panels: title and {label: variant}, so many in a row; a row shares its axis of energy. A dot is where the mean
-    over seeds first comes to the threshold.
+    panels: title and {label: variant}, so many in a row; a row shares its axis of energy, and those without a run are
+    left out. A dot is where the mean over seeds first comes to the threshold.
     """
-    found = [(title, {label: runs.get(v, ()) for label, v in lines.items()}) for title, lines in panels]
-    if not any(several for _, lines in found for several in lines.values()):
+    every = [(title, {label: runs.get(v, ()) for label, v in lines.items()}) for title, lines in panels]
+    found = [(title, lines) for title, lines in every if any(lines.values())]
+    if not found:
         return None
     rows = -(-len(found) // columns)
     with style():
@@ -174,10 +175,9 @@ def against_energy(
         figure.supxlabel("Energy per device for communication (J)", fontsize=10)
         figure.supylabel("Accuracy of the cloud's model (%)", fontsize=10)
         numbers = [len(several) for _, lines in found for several in lines.values() if several]
-        shown = [any(lines.values()) for _, lines in found]
-        for k, ax in enumerate(grid.flat):
-            ax.set_visible(k < len(shown) and shown[k])
-        legend(figure, grid.flat[shown.index(True)], seeds_title(numbers), limit=40 * columns)
+        for ax in grid.flat[len(found) :]:
+            ax.set_visible(False)
+        legend(figure, grid.flat[0], seeds_title(numbers), limit=40 * columns)
     return figure
 
 
