@@ -34,7 +34,7 @@ from fedroam.writing import write_text
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "engine-speed.json"
 NAMES = (*WORKLOADS, "F", "evaluation", "overhead")
 METHODS = "methods"  # the part of a measurement that holds them, and their name in `fedroam bench`
-NARROWING = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "FEDROAM_VECTOR")
+NARROWING = tuple(dict.fromkeys(name for names in KEPT_TO.values() for name in names))
 
 
 def measured(repeats: int, names: Sequence[str] = NAMES, only: str = "") -> tuple[str, dict[str, Any]]:

@@ -19,6 +19,7 @@ from fedroam.execution.address import check_reachable, check_same, place
 from fedroam.interrupts import STOPPED
 from support.commands import Commands
 from support.ray_nodes import installed_ray
+from support.sites import free_port
 
 SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # of HTTP/2, empty
 UP = "allowed is the address of a Ray cluster that is up"
@@ -49,12 +50,6 @@ def listener(answer: bytes | None) -> Iterator[int]:
             line.close()
 
 
-def closed_port() -> int:
-    """A port at which nobody listens."""
-    with socket.create_server(("", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 @pytest.fixture(autouse=True)
 def no_address_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
@@ -79,7 +74,7 @@ def test_places(text: str, found: address.Place | None) -> None:
 
 
 def test_nobody_listens() -> None:
-    port = closed_port()
+    port = free_port()
     for given in (f"127.0.0.1:{port}", f"localhost:{port}", f"ray://127.0.0.1:{port}", f"[::1]:{port}"):
         with pytest.raises(InputError, match=r"^--ray .*: (nobody listens there|no connection)") as told:
             check_reachable(given, "--ray")
@@ -121,7 +116,7 @@ def test_whoever_speaks_as_ray_does_is_there(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_address_of_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    port = closed_port()
+    port = free_port()
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
     with pytest.raises(InputError, match=rf"^--ray 127.0.0.1:{port}, which is RAY_ADDRESS.*: nobody listens"):
         check_reachable("auto", "--ray")
@@ -134,7 +129,7 @@ def test_the_address_of_the_environment_is_named(monkeypatch: pytest.MonkeyPatch
 
 def test_a_dead_cluster_that_ray_finds_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     services = pytest.importorskip("ray._private.services")
-    there = f"127.0.0.1:{closed_port()}"
+    there = f"127.0.0.1:{free_port()}"
     monkeypatch.setattr(services, "canonicalize_bootstrap_address", lambda asked: there)
     with pytest.raises(InputError, match=f"^--ray {there}, which Ray found by itself: nobody listens"):
         check_reachable("auto", "--ray")
@@ -189,7 +184,7 @@ def test_commands_end_with_one_line_and_leave_nothing(
     what = "--ray" if command == "sweep" else "execution.address ="
     with listener(None) as silent:
         cases = {
-            f"127.0.0.1:{closed_port()}": "nobody listens there",
+            f"127.0.0.1:{free_port()}": "nobody listens there",
             f"127.0.0.1:{silent}": "no answer in 0.2 s",
             "nosuch.invalid:6379": "no such host",
         }

@@ -117,12 +117,12 @@ def _table(results: Sequence[Result], workers: int) -> Table:
 
 def _check_writable(path: Path) -> None:
     """Raise InputError where a file cannot be written: before minutes of measuring, not after."""
-    target = path.resolve()
+    place = path.resolve()
     try:
-        if target.is_file() or not target.exists():
-            with tempfile.TemporaryFile(dir=target.parent):
+        if place.is_file() or not place.exists():
+            with tempfile.TemporaryFile(dir=place.parent):
                 return
-        if target.is_dir():
+        if place.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None

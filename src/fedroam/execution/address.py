@@ -24,10 +24,8 @@ Place = tuple[str, int]  # host, port
 # How HTTP/2 begins, which Ray speaks: what a client says first, then its settings, of which there are none. A server
 # says its own settings at once.
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-_FRAME, _SETTINGS = (
-    9,
-    bytes([4]),
-)  # bytes of a frame's beginning, and what stands in its fourth where it is settings
+_FRAME = 9  # bytes of a frame's beginning
+_SETTINGS = bytes([4])  # what stands in its fourth where it is settings
 
 
 def check_reachable(address: str, what: str) -> bool:
@@ -110,11 +108,8 @@ def _wrong(found: Place) -> str:
     """What is wrong with who is at a place; nothing where somebody speaks as Ray does."""
     try:
         with socket.create_connection(found, timeout=ANSWER) as line:
-            if os.environ.get("RAY_USE_TLS", "0").lower() in (
-                "1",
-                "true",
-            ):  # then nobody speaks before he is sure who
-                return ""
+            if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+                return ""  # nobody speaks before he is sure to whom
             line.sendall(_HELLO)
             said = b""
             while len(said) < _FRAME and (more := line.recv(_FRAME - len(said))):

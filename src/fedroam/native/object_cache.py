@@ -54,10 +54,9 @@ class ObjectCache:
                 found = file.read()
                 if found[:32] != _digest(name, found[32:]):
                     return None
-                with contextlib.suppress(
-                    OSError
-                ):  # a folder that is only read, as in an image, is used as well
-                    os.utime(handle)  # used now
+                # Used now; a folder that can only be read, as in an image, is used as well.
+                with contextlib.suppress(OSError):
+                    os.utime(handle)
                 return found[32:]
         return None
 

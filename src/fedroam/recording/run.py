@@ -266,9 +266,11 @@ def folders_with(name: str, folder: Path) -> list[Path]:
 
 def robbed_below(folder: Path) -> list[Path]:
     """The folders here or below, by path, that hold what a run writes, and no `run.json`: it was lost or taken away."""
-    found = {place for name in _BESIDE for place in folders_with(name, folder)}
-    robbed = (place for place in found if not (place / "run.json").exists())
-    return sorted(place for place in robbed if sum((place / name).is_file() for name in _BESIDE) > 1)
+    return sorted(
+        Path(place)
+        for place, _, files in os.walk(folder)
+        if "run.json" not in files and sum(name in files for name in _BESIDE) > 1
+    )
 
 
 def open_runs(folder: str | Path) -> list[Run]:

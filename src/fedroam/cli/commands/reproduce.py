@@ -140,13 +140,14 @@ def reproduce(
     wave = Wave(workers, ray, retry_failed, quiet, again, ends)
     if until_decided:
         seeds = LOOKS[-1]
-    if records is not None and (warning := StudyRuns(study, scale, seeds, folder, use, records).warning):
-        tell(one_line(f"note: {warning}"))
+    work = StudyRuns(study, scale, seeds, folder, use, records)
+    if work.warning:
+        tell(one_line(f"note: {work.warning}"))
     if until_decided and not (judge_only or dry_run):
         grown = _grown(study, items, (scale, folder, use, records), wave)
         # Other claims may have grown further before: they are judged by all that is there.
         seeds = max(grown, StudyRuns(study, scale, seeds, folder, use, records).reached)
-    work = StudyRuns(study, scale, seeds, folder, use, records)
+        work = StudyRuns(study, scale, seeds, folder, use, records)
     wanted = work.needed(items)
     for line in make_files(
         study, (work.experiments[which] for which, key in work.keys.items() if key in wanted)
