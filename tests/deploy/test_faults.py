@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fedroam.analysis import variants
-from fedroam.deploy.messages import Order
+from fedroam.deploy.messages import Order, Push
 from fedroam.deploy.node import process
 from fedroam.deploy.node.process import Node, node_of
 from fedroam.deploy.server import hub
@@ -314,6 +314,14 @@ def test_a_node_that_nobody_asks_for_long_comes_back(tmp_path: Path, monkeypatch
     later = [0.0]
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later[0])
     monkeypatch.setattr(process, "time", clock)
+    attends, heard = Node._attend, threading.Event()
+
+    def attend(own: Node, channel: Any) -> Iterator[Push]:
+        for push in attends(own, channel):
+            yield push
+            heard.set()
+
+    monkeypatch.setattr(Node, "_attend", attend)
     experiment = tiny(**EVERY, federation="fedavg", clients=2)
     site = LocalSite.new(tmp_path / "site", experiment, away=0.0)
     own = read_site(site.folder / FILE)
@@ -331,6 +339,7 @@ def test_a_node_that_nobody_asks_for_long_comes_back(tmp_path: Path, monkeypatch
         with living(site):
             site.start(0)
             eventually(lambda: 0 not in there.missing(), "it is there")
+            eventually(heard.is_set, "and knows it")
             later[0] = 2 * own.limits.retry
             gate.shut()
             eventually(lambda: 0 in there.missing(), "it is gone")
