@@ -13,6 +13,7 @@ from torch import nn
 
 from fedroam.learning import Layout, Models, capacity
 from fedroam.learning.capacity import keep, with_capacity
+from fedroam.learning.half_precision import held
 
 LAYOUT = Layout.of(nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)))
 
@@ -37,7 +38,7 @@ def same(models: Models, rows: list[int]) -> None:
 @pytest.mark.parametrize("reserved", [True, False])
 def test_models_stay_while_others_come_and_go(reserved: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not reserved:
-        monkeypatch.setattr(capacity, "_reserve", lambda rows, width, dtype: None)
+        monkeypatch.setattr(capacity, "_mapped", lambda *_: None)
     models = with_capacity(filled(4), 7, 10)
     assert len(models) == len(models.buffers) == 7
     same(models, [0, 1, 2, 3])
@@ -91,6 +92,35 @@ def test_room_takes_up_memory_as_it_is_used() -> None:
     assert resident() - before < 8 * 2**20
     models.parameters[:] = 1.0
     assert 28 * 2**20 < resident() - before < 40 * 2**20
+
+
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage").exists(),
+    reason="this system has no large pages to ask for",
+)
+@pytest.mark.parametrize("half", [False, True])
+def test_many_models_ask_for_large_pages(half: bool) -> None:
+    layout = Layout.of(nn.Linear(1 << 16, 1, bias=False))
+    models = Models.empty(layout, 40, momentum=True, half=half)
+    assert models.momentum is not None
+    wider = with_capacity(models, 50, 60)
+    for matrix in (models.parameters, models.momentum, wider.parameters):
+        assert "hg" in flags_of(held(matrix).data_ptr()).split()
+    assert not models.parameters.any()
+    assert not models.momentum.any()
+
+
+def flags_of(address: int) -> str:
+    """What the system keeps of the mapping that an address lies in (proc(5), VmFlags)."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if "-" in words[0] and not words[0].endswith(":"):
+            begin, end = (int(each, 16) for each in words[0].split("-"))
+            inside = begin <= address < end
+        elif inside and words[0] == "VmFlags:":
+            return line
+    raise AssertionError(f"no mapping of {address:#x}")
 
 
 def resident() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import sys
 from collections.abc import Sequence
@@ -19,7 +20,23 @@ if TYPE_CHECKING:
 # Linux: pages of a mapping count when they are first written to, not when it is made. (mmap(2); Python names this
 # flag from version 3.13 on.)
 NORESERVE = 0x4000
+LARGE = 2**22  # bytes from which on memory is asked for on large pages
 DIVIDED = 2**18  # values: to copy fewer takes no longer than to hand them to workers
+
+
+def room(
+    rows: int, width: int, dtype: torch.dtype, device: torch.device | str, *, cleared: bool
+) -> torch.Tensor:
+    """A matrix of so many rows: zeros, or (not cleared) values that are to be written before they are read.
+
+    On the CPU a large one lies on large pages where the system has them: an exchange goes through all rows for each few
+    columns, and of thousands of small pages a processor does not remember where they are.
+    """
+    size = dtype.itemsize * rows * width
+    mapped = _mapped(rows, width, dtype) if torch.device(device).type == "cpu" and size >= LARGE else None
+    if mapped is not None:
+        return mapped
+    return (torch.zeros if cleared else torch.empty)((rows, width), dtype=dtype, device=device)
 
 
 def with_capacity(models: Models, rows: int, most: int) -> Models:
@@ -100,7 +117,7 @@ def _wider(matrix: torch.Tensor, rows: int, most: int) -> torch.Tensor:
     begins = matrix.storage_offset() * matrix.element_size()
     if matrix.is_contiguous() and storage.nbytes() - begins >= rows * width * matrix.element_size():
         return matrix.as_strided((rows, width), (width, 1))
-    wide = _reserve(most, width, matrix.dtype) if matrix.device.type == "cpu" else None
+    wide = _mapped(most, width, matrix.dtype, NORESERVE) if matrix.device.type == "cpu" else None
     if wide is None:
         capacity = min(most, max(rows, len(matrix) + len(matrix) // 2))
         wide = torch.empty((capacity, width), dtype=matrix.dtype, device=matrix.device)
@@ -108,13 +125,15 @@ def _wider(matrix: torch.Tensor, rows: int, most: int) -> torch.Tensor:
     return wide[:rows]
 
 
-def _reserve(rows: int, width: int, dtype: torch.dtype) -> torch.Tensor | None:
-    """A matrix that takes up memory row by row as it is written; None where the system knows no such thing."""
+def _mapped(rows: int, width: int, dtype: torch.dtype, flags: int = 0) -> torch.Tensor | None:
+    """A matrix of zeros that takes up memory as it is written; None where the system knows no such thing."""
     if not sys.platform.startswith("linux") or not rows * width:
         return None
     try:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
+        flags |= mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         mapping = mmap.mmap(-1, dtype.itemsize * rows * width, flags=flags)
     except (OSError, ValueError, OverflowError):
         return None
+    with contextlib.suppress(OSError):  # a system without large pages
+        mapping.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(mapping, dtype=dtype).view(rows, width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fedroam.learning.capacity import keep, move_rows, put_row, with_capacity
+from fedroam.learning.capacity import keep, move_rows, put_row, room, with_capacity
 from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.half_precision import HalfPrecision, held, in_half_precision, widened
 from fedroam.learning.layout import Layout
@@ -78,10 +78,10 @@ class Models:
     ) -> Models:
         """Room for `rows` models, all zero. half: their parameters are held in 16 bits; cleared: parameters and
         buffers are zero, else each is to be written before it is read."""
-        made = torch.zeros if cleared else torch.empty
-        parameters = made((rows, layout.size), dtype=torch.float16 if half else torch.float32, device=device)
-        buffers = made((rows, layout.buffer_size), dtype=torch.float32, device=device)
-        rest = torch.zeros((rows, layout.size), dtype=torch.float32, device=device) if momentum else None
+        held_in = torch.float16 if half else torch.float32
+        parameters = room(rows, layout.size, held_in, device, cleared=cleared)
+        buffers = room(rows, layout.buffer_size, torch.float32, device, cleared=cleared)
+        rest = room(rows, layout.size, torch.float32, device, cleared=True) if momentum else None
         return Models(layout, in_half_precision(parameters) if half else parameters, buffers, rest)
 
     def __len__(self) -> int:
