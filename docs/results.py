@@ -24,6 +24,7 @@ from fedroam.analysis.statistics.looks import LOOKS
 from fedroam.cli.study_runs import StudyRuns
 from fedroam.papers.library import find_study
 from fedroam.study import Study
+from fedroam.study.claims import NO_TEST
 from fedroam.study.evaluation import StudyResult, evaluate_study
 from fedroam.study.kept import FILE, SIMULATION, Records, RunRecord, line_numbers, write_records
 from fedroam.study.kept_files import write_kept_files
@@ -289,6 +290,12 @@ def _cut(kept: Kept, *, own: bool) -> Iterator[str]:
         runs = "1 run" if len(diverged) == 1 else f"{len(diverged)} runs"
         where = "" if own else f"At scale {kept.scale} "
         listed = f"<ul>{_plain(bullets(diverged))}</ul>"
+        unseen = len(kept.result.unseen)
+        if unseen:
+            listed += (
+                f"<p>Of {unseen} of {len(kept.records.runs)} runs accuracy by round is not kept: one of them that fell "
+                "back to guessing without diverging is not listed.</p>"
+            )
         yield folded(f"{where}{runs} diverged or fell back to guessing.", listed)
 
 
@@ -407,7 +414,13 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             found = [_said(each, primary, alone=len(studies[name]) == 1) for each in studies[name]]
             told = _text(f"{claim.text} ({claim.caveat})" if claim.caveat else claim.text)
             primaries.append([f"[{label}]({name}.md)", told, "<br>".join(found)])
-    heads = ["paper", "scale", *MARKS.values(), "–", "runs", "core hours", "to decide more"]
+    heads = ["paper", "scale", *MARKS.values(), "–", "runs", "core hours", "to decide more of ?"]
+    told = sum(
+        verdict.evidence.test == NO_TEST
+        for several in studies.values()
+        for each in several
+        for verdict in each.result.verdicts.values()
+    )
     return "\n\n".join(
         [
             "<!-- This page is made by `make docs` from results/. -->",
@@ -415,11 +428,15 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "What five papers claim of learning among things that move, and what we expected of contacts that are too "
             "short, tested claim by claim on runs of fedroam. "
             "[What decides a verdict](../how-claims-are-judged.md) was fixed before the runs at scale medium and "
-            "above; of scale quick the first seeds had been run before. [What was changed since]"
-            "(../how-claims-are-judged.md#what-was-changed-or-added-later), and which verdicts were withdrawn, stands "
-            "there. Undecided means just that: the runs that there are reject neither the claim nor its reverse.",
-            "✓ holds, ✗ does not hold, ? undecided, – not tested: not at this scale, or it waits for runs; runs: "
-            "kept, of those that the claims need until their next looks.",
+            "above, but for [changes that were made when some of them had been read]"
+            "(../how-claims-are-judged.md#what-was-changed-or-added-later), which are listed there with the verdicts "
+            "that were withdrawn; of scale quick the first seeds had been run before. Undecided means just that: the "
+            "runs that there are reject neither the claim nor its reverse.",
+            "✓ holds, ✗ does not hold, ? undecided"
+            + (f" ({told} of them only told, and tested no more)" if told else "")
+            + ", – not tested: not at this scale, or it waits for runs; runs: kept, of those that the claims need "
+            "until their next looks; to decide more of ?: how many of the undecided ones more runs are likely to "
+            "decide, and how long these take.",
             f'<div class="counts" markdown="1">\n\n{_table(heads, rows)}\n\n</div>',
             "The primary claims. That one holds is tested in this order, and only if all before it hold; that one does "
             "not hold is tested of each:",
@@ -445,7 +462,7 @@ def _row(paper: str, kept: Kept) -> list[str]:
         f"{ahead.kept_of_claims} of {ahead.needed_of_claims}",
         f"{kept.records.hours:.{1 if kept.records.hours >= 0.05 else 2}f}"
         + (f"<br>{kept.clock:.1f} by the clock" if kept.clock > 0 else ""),
-        _to_decide(ahead),
+        _to_decide(kept),
     ]
 
 
@@ -458,10 +475,23 @@ def _seeds_of(result: StudyResult) -> str:
     return f"{span} seed{'s' * (span != '1')}"
 
 
-def _to_decide(ahead: Outlook) -> str:
-    """The time until the next looks decide what they would, and until the first looks at what waits for runs."""
-    told = [time_words(ahead.together)] if ahead.together.runs else []
-    told += [f"first looks: {time_words(ahead.first_together)}"] if ahead.first_together.runs else []
+def _to_decide(kept: Kept) -> str:
+    """The time until the next looks decide what they would, of how many, and until the first looks at what waits for
+    runs."""
+    result, ahead = kept.result, kept.outlook
+    last = result.looks[-1] if result.looks else None
+    undecided = [
+        name
+        for name, verdict in result.verdicts.items()
+        if verdict.word == "undecided" and verdict.evidence.n
+    ]
+    known, told = [name for name in ahead.within(last) if name in undecided], []
+    if ahead.together.runs:
+        told.append(f"{len(known)} of {len(undecided)}: {time_words(ahead.together)}")
+    elif undecided:
+        told.append(f"none of {len(undecided)}" + (f" by {last} seeds" if last else ""))
+    if ahead.first_together.runs:
+        told.append(f"first looks: {time_words(ahead.first_together)}")
     return "<br>".join(told) or NONE
 
 

@@ -44,6 +44,17 @@ def test_what_is_not_known_is_not_told() -> None:
     assert breakdown(course(0.1, 0.2), 0).endswith("far above guessing); it counts in every mean")
 
 
+def test_how_a_run_ended_is_told_where_that_alone_is_known() -> None:
+    assert breakdown(None, 7, 0.098) == (
+        "diverged at round 7 (a loss was no number, or far above guessing): accuracy 9.8\u00a0% at the end; it counts "
+        "in every mean"
+    )
+    assert breakdown(None, None, 0.098) == ""
+    assert breakdown(course(0.1, 0.9, 0.7), 40, 0.098).endswith(
+        "70.0\u00a0% at the end; it counts in every mean"
+    )
+
+
 @pytest.mark.parametrize(
     ("values", "fell"),
     [

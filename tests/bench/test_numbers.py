@@ -87,7 +87,8 @@ def sentences() -> dict[str, tuple[str, str]]:
         ),
         "a round on AVX2 alone": (
             performance,
-            f"D, {peers[f'{old} loop round D']:.1f} times as fast as the plain",
+            f"it is {peers[f'{old} flower round min']:.1f} times as fast as Flower's or more and "
+            f"{peers[f'{old} loop round min']:.1f} times as fast as the plain loop's or more.",
         ),
         "commands side by side": (
             performance,
@@ -166,7 +167,7 @@ def of_performance() -> dict[str, tuple[str, str]]:
     return {
         "commands on AVX2 alone": (
             page,
-            f"it was {peers['AVX2 flower command min']:.1f} times as fast as Flower's or more, and "
+            f"it is {peers['AVX2 flower command min']:.1f} times as fast as Flower's or more, and "
             f"{peers['AVX2 loop command min']:.1f} to {peers['AVX2 loop command max']:.1f} times as fast as the plain",
         ),
         "a round with a perceptron": (

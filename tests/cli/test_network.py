@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedroam.deploy.site.file import FILE, KEY, NODES, read_site
+from fedroam.interrupts import STOPPED
 from fedroam.recording import open_run
 from support.commands import TINY, Commands
 from support.tiny import same_tables
@@ -168,3 +169,36 @@ def test_a_site_whose_experiment_was_changed_is_refused(site: Path, call: Comman
         answer = call(*words)
         assert answer.code == 2
         assert "is another experiment than the site's" in answer.err
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize(
+    ("words", "played_by"),
+    [
+        (["deploy", "--site", "lab/site.toml"], "fedroam.deploy.server.serving.serve"),
+        (["emulate", "net.toml"], "fedroam.deploy.emulation.emulate"),
+    ],
+    ids=["deploy", "emulate"],
+)
+def test_ctrl_c_tells_of_going_on_where_a_run_has_begun(
+    begun: bool,
+    words: list[str],
+    played_by: str,
+    site: Path,
+    call: Commands,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stopped(_: object, folder: Path, **__: object) -> None:
+        if begun:
+            folder.mkdir()
+            (folder / "run.json").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(played_by, stopped)
+    answer = call(*words, "--out", "played")
+    assert answer.code == STOPPED
+    last = answer.err.splitlines()[-1]
+    if begun:
+        assert last == f"go on with: fedroam {' '.join(words)} --out played --resume"
+    else:
+        assert last == "stopped; the same command goes on"

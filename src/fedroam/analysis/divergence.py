@@ -18,9 +18,10 @@ def fell_back(accuracy: pd.Series) -> bool:
     return bool(gained.max() >= FAR and gained.iloc[-1] < LEFT * gained.max())
 
 
-def breakdown(accuracy: pd.Series | None, diverged_at: int | None) -> str:
+def breakdown(accuracy: pd.Series | None, diverged_at: int | None, end: float | None = None) -> str:
     """What a reader must know of a run that diverged or fell back to guessing: both, and how it was before and at the
-    end. Empty where it did neither. accuracy: by round, None where that is not known.
+    end. Empty where it did neither. accuracy: by round, None where that is not known; end: the last one (0 to 1), which
+    may be known even so.
     """
     told = []
     if diverged_at is not None:
@@ -34,4 +35,6 @@ def breakdown(accuracy: pd.Series | None, diverged_at: int | None) -> str:
     if accuracy is not None and before is not None and not before.empty:
         when = "" if diverged_at is None else " before"
         course = f": accuracy {percent(before.max())} at best{when}, {percent(accuracy.iloc[-1])} at the end"
+    elif end is not None:
+        course = f": accuracy {percent(end)} at the end"
     return f"{' and '.join(told)}{course}; it counts in every mean"

@@ -35,7 +35,11 @@ ALL: dict[str, tuple[float, ...]] = {
     "radius": (1.0, 2.0, 3.0, 4.0, 5.0, 6.0),
     "step": (1.0, 2.0, 3.0, 5.0, 7.0, 9.0, 12.0, math.inf),
 }
-AXES = {"mobile": "Mobile clients", "radius": "Communication radius Rc", "step": "Longest move Rm"}
+AXES = {
+    "mobile": "Mobile clients",
+    "radius": "Communication radius Rc (grid spacings)",
+    "step": "Longest move Rm (grid spacings)",
+}
 AXIS = "The paper's text does not print the values of this axis; they are ours."
 # What both studies cut at scale quick, and why.
 QUICK: Settings = {

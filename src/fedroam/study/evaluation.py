@@ -21,6 +21,7 @@ from fedroam.study.claims import Claim
 from fedroam.study.findings import Finding, listed
 from fedroam.study.items import Cell, DrawnFromRecords, Search, Table
 from fedroam.study.kept import RunRecord
+from fedroam.study.measures import final
 from fedroam.study.study import Study
 from fedroam.study.values import Computed, Find, Item, Reader, Value, together
 
@@ -72,7 +73,8 @@ class StudyResult:
     runs are missing counting as undecided. looks: the planned ones, in seeds, where the study is looked at while it
     grows (see `analysis.statistics.looks`); seen: the evidence of each claim at each look so far. broke: the runs that
     broke down (see `analysis.divergence`), by variant and seed, and what became of each. findings: what the study's
-    runs say beyond its claims.
+    runs say beyond its claims. unseen: finished runs whose accuracy by round is not known, so that one which fell back
+    to guessing without diverging is not among `broke`.
     """
 
     study: Study
@@ -87,6 +89,7 @@ class StudyResult:
     findings: tuple[Finding, ...] = ()
     looks: tuple[int, ...] = ()
     seen: dict[str, dict[int, Evidence]] = field(default_factory=dict)
+    unseen: tuple[tuple[str, int], ...] = ()
 
     @property
     def diverged(self) -> list[str]:
@@ -148,15 +151,18 @@ def evaluate_study(
         {search.name: _search(search, study, scale, reader, looks) for search in study.searches},
         _verdicts(study, seen, looks),
         tuple(key for key, run in runs.items() if run is None),
-        {
-            which: broke
-            for which, run in runs.items()
-            if run is not None and (broke := breakdown(_accuracy(run), run.status.get("diverged_at")))
-        },
+        {which: broke for which, run in runs.items() if run is not None and (broke := _breakdown(run))},
         () if study.findings is None else tuple(study.findings(of_this_scale)),
         looks,
         seen if looks else {},
+        tuple(which for which, run in runs.items() if run is not None and _accuracy(run) is None),
     )
+
+
+def _breakdown(run: Run | RunRecord) -> str:
+    """What is told of a run that broke down, as far as it is known."""
+    end = run.numbers.get(final.name) if isinstance(run, RunRecord) else None
+    return breakdown(_accuracy(run), run.status.get("diverged_at"), None if end is None else end[1] / 100)
 
 
 def _accuracy(run: Run | RunRecord) -> pd.Series | None:

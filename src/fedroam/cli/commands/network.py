@@ -140,6 +140,7 @@ def deploy(
     from fedroam.deploy.site.experiment import experiment_of
     from fedroam.deploy.site.file import ADDRESS, ALLOWED, FILE, read_site
     from fedroam.planning import Plan, PlannedRun
+    from fedroam.runner import default_folder
 
     if address and not re.match(ADDRESS, address):
         raise InputError(f"--address {address!r}: {ALLOWED}")
@@ -148,6 +149,7 @@ def deploy(
     home = _home(site)
     known = read_site(home / FILE)
     experiment = experiment_of(home, known, use or ())
+    root = Path(folder) if folder else default_folder(experiment)
     plan = Plan(experiment.name, (PlannedRun("", experiment),))
     given: dict[str, Given] = {
         "--site": site,
@@ -175,10 +177,11 @@ def deploy(
 
             follow.enter_context(announced(known, address or known.address, port, tell))
 
-    with going_on(command("deploy", options={**given, "--resume": True}), LOST), follow, following:
+    again = command("deploy", options={**given, "--resume": True})
+    with going_on(again, LOST, lambda: (root / "run.json").exists()), follow, following:
         found = serve(
             home,
-            folder,
+            root,
             address=address,
             existing=options.existing(resume, fresh),
             patience=patience,
@@ -293,6 +296,7 @@ def emulate(
     ]
     experiment = single(source, assignments, use)
     measured = None if meter is None else _meter(meter)
+    root = Path(folder) if folder else default_folder(experiment)
     plan = Plan(experiment.name, (PlannedRun("", experiment),))
     given: dict[str, Given] = {
         "--set": assignments,
@@ -306,10 +310,11 @@ def emulate(
         "--resume": True,
     }
     following = progress(plan, quiet)
-    with going_on(command("emulate", source, options=given), LOST), following:
+    again = command("emulate", source, options=given)
+    with going_on(again, LOST, lambda: (root / "run.json").exists()), following:
         found = run_emulated(
             experiment,
-            Path(folder) if folder else default_folder(experiment),
+            root,
             existing=options.existing(resume, fresh),
             use=use or (),
             meter=measured,

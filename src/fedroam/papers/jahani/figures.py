@@ -7,7 +7,7 @@ from typing import Any
 
 from fedroam.papers.jahani import runs
 from fedroam.papers.jahani.runs import RUNS, common
-from fedroam.papers.steered_variants import ALL, LABELS, PATTERNS, SMALL, ClientGrid, shown
+from fedroam.papers.steered_variants import ALL, AXES, LABELS, PATTERNS, SMALL, ClientGrid, shown
 from fedroam.study.items import Curves, Doses, Figure, Heat, Search
 from fedroam.study.measures import best
 from fedroam.study.values import Settings
@@ -82,8 +82,8 @@ FIGURE_6 = tuple(
             for radius in runs.MAP_RADII
             for step in runs.MAP_STEPS
         },
-        "Longest move Rm",
-        "Communication radius Rc",
+        AXES["step"],
+        AXES["radius"],
         "Highest accuracy (%)",
         caption="The paper's text does not print the values of these axes; they are ours.",
     )

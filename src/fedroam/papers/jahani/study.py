@@ -121,6 +121,12 @@ READINGS = (
         deviation=True,
     ),
     Reading(
+        "normalisation or softmax",
+        "Not compared: distances are normalised, and nothing takes their softmax.",
+        paper='Simple normalisation "empirically outperformed softmax"',
+        source="Sec. IV, discussion",
+    ),
+    Reading(
         "nearest point within Rm",
         "The grid point within Rm of here that is nearest to the destination; ties at random.",
         paper="Ties are not spoken of",

@@ -83,6 +83,12 @@ READINGS = (
         deviation=True,
         effect="See the table of rules of public code.",
     ),
+    Reading(
+        "who fluctuates with 10 clients",
+        "Not tested: fluctuation is measured of the methods that other claims compare by it.",
+        paper='All but FedProto, GPFL and MoCFL "exhibit frequent fluctuations" at CAR 1.0',
+        source="Sec. 4.2, Fig. 4",
+    ),
 )
 RECORDS = (
     "Records are of those published partitions that are found (the larger has 175,341, the smaller 82,332); the paper "

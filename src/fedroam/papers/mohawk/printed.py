@@ -53,9 +53,13 @@ def accuracies(data: str, split: str) -> str:
     return f"Table 3, {_EVERY_K2}: {_against(TABLE_3, data, split, '%')}"
 
 
-def accuracy_by_k2(data: str) -> str:
-    """Accuracy of MOHAWK with each split, by Table 3."""
-    told = [f"{SPLITS[split][0]} {_by_k2(TABLE_3, data, split, 'mohawk')} %" for split in SPLITS]
+def accuracy_by_k2(data: str, *methods: str) -> str:
+    """Accuracy with each split, of MOHAWK alone or of these methods, by Table 3."""
+    told = [
+        f"{f'{METHODS[method]}, ' * bool(methods)}{SPLITS[split][0]} {_by_k2(TABLE_3, data, split, method)} %"
+        for method in methods or ("mohawk",)
+        for split in SPLITS
+    ]
     return f"Table 3, {_EVERY_K2}: {'; '.join(told)}"
 
 

@@ -42,6 +42,7 @@ from fedroam.study.presentation.wording import (
     shown,
     summary,
     test_words,
+    unit_of,
     verdict_words,
     weakest,
 )
@@ -134,7 +135,8 @@ def _numbers(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iter
     if verdict is not None and verdict.evidence.n and verdict.evidence.test != NO_TEST:
         evidence, part = shown(claim, verdict)
         which = f", {escape(part)}" * bool(part)
-        yield f"Here: <strong>{escape(estimate_words(evidence, claim.test.unit))}</strong>{which}"
+        unit = unit_of(claim, verdict.evidence, evidence)
+        yield f"Here: <strong>{escape(estimate_words(evidence, unit))}</strong>{which}"
     cells = [each for each in _cells_of(result, claim) if each.cell.paper is not None]
     if NOT_THE_PAPERS in claim.source:  # whose numbers of the same variants say something else
         cells = []
@@ -176,7 +178,8 @@ def _elsewhere(result: StudyResult, claim: Claim, others: Sequence[StudyResult])
     for other in others:
         verdict = other.verdicts.get(claim.name)
         if verdict is not None and verdict.evidence.n:
-            found = estimate_words(shown(claim, verdict)[0], claim.test.unit)
+            numbers = shown(claim, verdict)[0]
+            found = estimate_words(numbers, unit_of(claim, verdict.evidence, numbers))
             runs = shared_words(result, other, claim)
             yield f"At scale {other.scale}{runs}: {verdict_words(other, claim.name)}, {found}."
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fedroam.study.evaluation import CellResult, StudyResult
-from fedroam.study.presentation.wording import NOT_HERE
+from fedroam.study.presentation.wording import NOT_HERE, unit_of
 
 
 def cells_table(result: StudyResult) -> pd.DataFrame:
@@ -56,7 +56,8 @@ def claims_table(result: StudyResult) -> pd.DataFrame:
             }
             found |= {"p_holds_holm": verdict.p_holds, "p_fails_holm": verdict.p_fails}
             found["seeds_needed"] = verdict.seeds
-        rows.append({**row, **found, "unit": claim.test.unit})
+        unit = claim.test.unit if verdict is None else unit_of(claim, verdict.evidence)
+        rows.append({**row, **found, "unit": unit})
     return pd.DataFrame(rows)
 
 

@@ -25,6 +25,7 @@ from fedroam.study.presentation.wording import (
     papers,
     search_words,
     summary,
+    unit_of,
     verdict_words,
 )
 
@@ -112,6 +113,7 @@ def _claim(result: StudyResult, claim: Claim, console: Console, ahead: Outlook |
     console.print(f"  [{colour}]{said}[/{colour}]: {escape(verdict.reason)}")
     console.print(escape(f"  tested: {in_short(claim, verdict.evidence)}"), style="dim")
     if verdict.evidence.n:
-        console.print(escape(f"  {evidence_words(verdict.evidence, claim.test.unit)}"), style="dim")
+        told = evidence_words(verdict.evidence, unit_of(claim, verdict.evidence))
+        console.print(escape(f"  {told}"), style="dim")
     for line in to_decide(result, claim, verdict, ahead):
         console.print(escape(f"  {line}"), style="dim")

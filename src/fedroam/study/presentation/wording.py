@@ -465,17 +465,30 @@ def shown(claim: Claim, verdict: Verdict) -> tuple[Evidence, str]:
 
 
 def weakest(claim: Claim, evidence: Evidence) -> str:
-    """Which of several tests the shown numbers are of; empty where there is one.
+    """Which of several tests the shown numbers are of; empty where there is one."""
+    part = _part_of(claim, evidence, evidence)
+    return part.label if part is not None else ""
+
+
+def unit_of(claim: Claim, evidence: Evidence, numbers: Evidence | None = None) -> str:
+    """The unit of the numbers that stand for a claim (see `shown`; default: those of its evidence): of a claim of
+    several units that of the part that they are of."""
+    part = None if claim.test.unit else _part_of(claim, evidence, evidence if numbers is None else numbers)
+    return part.test.unit if part is not None else claim.test.unit
+
+
+def _part_of(claim: Claim, evidence: Evidence, numbers: Evidence) -> Examined | None:
+    """Which of several tests such numbers are of; None where there is one.
 
     P-values do not tell: those of the claim are of all looks together.
     """
     parts = comparisons(claim, evidence)
     for part in parts if len(parts) > 1 else []:
         pairs = (
-            (part.evidence.estimate, evidence.estimate),
-            (part.evidence.statistic, evidence.statistic),
-            *itertools.zip_longest(part.evidence.values, evidence.values, fillvalue=None),
+            (part.evidence.estimate, numbers.estimate),
+            (part.evidence.statistic, numbers.statistic),
+            *itertools.zip_longest(part.evidence.values, numbers.values, fillvalue=None),
         )
         if all(one == other or (one != one and other != other) for one, other in pairs):  # NaN is as NaN
-            return part.label
-    return ""
+            return part
+    return None
