@@ -159,6 +159,9 @@ def test_values_are_weighted_sums_paired_by_seed(find: Find) -> None:
     assert (-2 * both).words == "−final accuracy of a − final accuracy of b"
     assert (-1 * both).words == "−final accuracy, mean of (a; b)"
     assert (1.5 * both).words == "1.5 × final accuracy, mean of (a; b)"
+    assert average([final.of("a"), final.of("b"), final.of("a"), final.of("b")]).words == both.words
+    assert average([final.of("a"), final.of("a")]).words == "final accuracy of a"
+    assert average([final.of("a"), final.of("b"), final.of("a")]).words == "final accuracy, mean of (a; b; a)"
     assert gap.variants == ("b", "a")
 
 

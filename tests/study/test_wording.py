@@ -22,8 +22,10 @@ from fedroam.recording import Run
 from fedroam.study import Claim, Measure, Reading, Scale, Study, all_of, equal, evaluate_study, order, over
 from fedroam.study import claims as tested
 from fedroam.study.claims import declared_knowing, falls, ratio, told_only
+from fedroam.study.evaluation import CellResult
 from fedroam.study.findings import Effect, Finding, by_side, effects, listed, named
-from fedroam.study.items import table
+from fedroam.study.items import Cell, table
+from fedroam.study.kept import RunRecord
 from fedroam.study.presentation.page import write_study
 from fedroam.study.presentation.sections import by_seed_words, claims_html, summary_html
 from fedroam.study.presentation.tables import claims_table
@@ -37,9 +39,11 @@ from fedroam.study.presentation.wording import (
     not_above,
     of_our_own,
     otherwise,
+    ours,
     shared_words,
     shown,
     summary,
+    unit_of,
     weakest,
 )
 from fedroam.study.presentation.wording import test_words as how_words
@@ -454,6 +458,60 @@ def test_a_card_tells_what_a_reader_must_know_beside_the_verdict(find: Find, tmp
     assert result.diverged[0].startswith(
         "b, seed 1: diverged at round 3 (a loss was no number, or far above guessing)"
     )
+
+
+def test_a_claim_of_several_units_tells_that_of_what_is_shown(find: Find) -> None:
+    """Points of a difference, and times of a ratio: the part that holds least, or speaks most clearly against it."""
+    points, times = order(score.of("b"), score.of("a")), ratio(score.of("d"), score.of("a"))
+    claims = (
+        Claim("mixed", "b is above a, and d as well.", all_of([points, times])),
+        Claim("one", "b.", points),
+    )
+    result = evaluate_study(study(claims), "full", range(2), find)
+    assert claims[0].test.unit == ""
+    evidence = {claim.name: result.verdicts[claim.name].evidence for claim in claims}
+    parts = {part.test.unit: part.evidence for part in comparisons(claims[0], evidence["mixed"])}
+    assert parts.keys() == {"points", "times"}
+    assert unit_of(claims[0], evidence["mixed"]) == "times", "d is below a"
+    assert unit_of(claims[0], evidence["mixed"], parts["points"]) == "points"
+    assert unit_of(claims[1], evidence["one"]) == "points"
+    assert list(claims_table(result)["unit"]) == ["times", "points"]
+    card = claims_html(result).split('<div class="claim ')[1]
+    assert re.search(r"Here: <strong>[\d.]+ times", card)
+
+
+def test_an_error_is_not_rounded_away() -> None:
+    rounds = Measure("rounds", "rounds", lambda run: 0.0, digits=0)
+    cell = Cell("row", "column", rounds.of("a"), None)
+    assert ours(CellResult(cell, 28.33, 0.33, {0: 28.0, 1: 28.0, 2: 29.0}, True)) == "28.3 ± 0.3"
+    assert ours(CellResult(cell, 28.0, 0.0, {0: 28.0, 1: 28.0}, True)) == "28 ± 0"
+    assert ours(CellResult(cell, 28.4, 2.4, {0: 26.0, 1: 30.8}, True)) == "28 ± 2"
+
+
+def test_how_a_kept_run_ended_is_told_without_its_curve(find: Find) -> None:
+    """Of a kept run of which there are numbers alone it is not known whether it fell back to guessing."""
+    ends = {"a": 9.8, "b": 80.0}
+
+    def kept(variant: str, seed: int) -> RunRecord:
+        number = ends.get(variant, 50.0)
+        diverged = 7 if variant in ends and seed == 0 else None
+        return RunRecord(
+            variant,
+            seed,
+            "x",
+            diverged,
+            numbers={"score": (number, number), "final accuracy": (number, number)},
+        )
+
+    claims = (Claim("one", "b is above a.", order(score.of("b"), score.of("a"))),)
+    result = evaluate_study(study(claims), "full", range(2), kept)
+    told = "diverged at round 7 (a loss was no number, or far above guessing): accuracy"
+    assert result.diverged == [
+        f"a, seed 0: {told} 9.8\u00a0% at the end; it counts in every mean",
+        f"b, seed 0: {told} 80.0\u00a0% at the end; it counts in every mean",
+    ]
+    assert {("a", 0), ("a", 1), ("b", 0), ("b", 1)} <= {*result.unseen}
+    assert evaluate_study(study(claims), "full", range(2), find).unseen == ()
 
 
 def test_a_card_tells_what_had_been_run_when_a_claim_was_declared(find: Find) -> None:

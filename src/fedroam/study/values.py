@@ -225,7 +225,10 @@ class Value:
             factor = "" if abs(size - 1) < 1e-9 else f"{size:.3g} × "
             sign = "−" if weight < 0 else "+"
             joint = f" {sign} " if text else ("−" if weight < 0 else "")
-            of = f" of {variants[0]}" if len(variants) == 1 else f", mean of ({'; '.join(variants)})"
+            names = list(dict.fromkeys(variants))
+            if len({variants.count(name) for name in names}) > 1:  # some of them count for more than others
+                names = variants
+            of = f" of {names[0]}" if len(names) == 1 else f", mean of ({'; '.join(names)})"
             text += f"{joint}{factor}{measure.name}{of}"
         return text
 

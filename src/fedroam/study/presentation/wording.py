@@ -47,14 +47,15 @@ def number(value: float, error: float, digits: int, signed: bool = False, endles
 
 
 def ours(result: CellResult) -> str:
-    """Our number, with its error."""
+    """Our number, with its error, of which at least one digit is no zero."""
     if not result.possible:
         return NOT_HERE
     if not result.n:
         return "runs missing"
     value = result.cell.value
     endless = "never" if value.unit not in ("", "%") else "∞"  # of a bound nobody waits to be reached
-    return number(result.mean, result.error, value.digits, value.unit == "points", endless)
+    digits = enough_digits((result.error,), value.digits)
+    return number(result.mean, result.error, digits, value.unit == "points", endless)
 
 
 def papers(result: CellResult) -> str:

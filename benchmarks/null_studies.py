@@ -1,0 +1,100 @@
+"""How often whole studies in which nothing is true are said to have found something.
+
+    PYTHONPATH=tests python benchmarks/null_studies.py    # some minutes of one core; docs/records/null-studies.json
+
+Every claim is exactly at its bound (`tests/support/null_studies.py`): whatever is said to hold, or not to hold, is an
+error. Half of the studies have runs of equal spreads. Counted are the studies with at least one error, for each family
+of claims that shares a level, by the smallest of its p-values. Of the shares, intervals of 95 % (Clopper & Pearson,
+Biometrika 26 (1934) 404).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from scipy import stats
+
+from fedroam.analysis.statistics import verdicts
+from fedroam.analysis.statistics.verdicts import ALPHA
+from fedroam.randomness import stream
+from fedroam.writing import write_text
+from support.null_studies import LATER, PRIMARY, SECONDARY, drawn, judged, least, whole_study
+
+RECORD = Path(__file__).parents[1] / "docs" / "records" / "null-studies.json"
+FAMILIES = {"primary": PRIMARY, "secondary": SECONDARY, "added later": LATER}
+STUDIES = 2000
+
+
+def share(errors: Sequence[bool]) -> dict[str, float]:
+    """The share of studies that err, and its interval."""
+    found, studies = sum(errors), len(errors)
+    low, high = stats.binomtest(found, studies).proportion_ci()
+    return {"errors": found, "share": found / studies, "low": float(low), "high": float(high)}
+
+
+def measured(studies: int) -> dict[str, Any]:
+    """For each family, how many studies err by "holds", by "does not hold", and by either."""
+    study, draw = whole_study(), stream(2, "null studies")
+    smallest: dict[str, list[tuple[float, float]]] = {family: [] for family in FAMILIES}
+    # What would decide a claim takes half of the time, and decides nothing.
+    with patch.object(verdicts, "_ahead", lambda *_: (None, "", float("nan"))):
+        for k in range(studies):
+            result = judged(study, drawn(draw, study, equal_spreads=k % 2 == 0))
+            for family, claims in FAMILIES.items():
+                smallest[family].append(least(result.verdicts[name] for name in claims))
+            if not (k + 1) % 100:
+                print(f"{k + 1} of {studies} studies", flush=True)
+    ways: dict[str, dict[str, Any]] = {}
+    for family, pairs in smallest.items():
+        holds, fails = np.array(pairs).T <= ALPHA
+        ways[family] = {
+            "claims": len(FAMILIES[family]),
+            "holds": share(holds.tolist()),
+            "does not hold": share(fails.tolist()),
+            "either": share((holds | fails).tolist()),
+        }
+    return {"studies": studies, "level": ALPHA, "measured": date.today().isoformat(), "families": ways}
+
+
+def sentence(record: dict[str, Any]) -> str:
+    """What the page on judging says of it."""
+
+    def shares(way: str) -> str:
+        first, second, third = (
+            f"{100 * one['share']:.1f} % ({100 * one['low']:.1f} to {100 * one['high']:.1f})"
+            for one in (record["families"][family][way] for family in FAMILIES)
+        )
+        return (
+            f"{first} of a primary one, {second} of another one and {third} of one of a family that was added"
+        )
+
+    return (
+        f"of {record['studies']:,} studies, by some 30 claims each, it was said that one holds: {shares('holds')}; and "
+        f"that one does not: {shares('does not hold')}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--studies", type=int, default=STUDIES, help=f"how many ({STUDIES})")
+    parser.add_argument("--record", type=Path, default=RECORD)
+    given = parser.parse_args()
+    found = measured(given.studies)
+    write_text(given.record, json.dumps(found, indent=1) + "\n")
+    for family, ways in found["families"].items():
+        for way in ("holds", "does not hold", "either"):
+            one = ways[way]
+            print(
+                f"{family}, {way}: {100 * one['share']:.1f} % ({100 * one['low']:.1f} to {100 * one['high']:.1f})"
+            )
+
+
+if __name__ == "__main__":
+    main()
