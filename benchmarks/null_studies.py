@@ -66,18 +66,16 @@ def measured(studies: int) -> dict[str, Any]:
 def sentence(record: dict[str, Any]) -> str:
     """What the page on judging says of it."""
 
-    def shares(way: str) -> str:
-        first, second, third = (
-            f"{100 * one['share']:.1f} % ({100 * one['low']:.1f} to {100 * one['high']:.1f})"
-            for one in (record["families"][family][way] for family in FAMILIES)
-        )
-        return (
-            f"{first} of a primary one, {second} of another one and {third} of one of a family that was added"
-        )
+    def shares(way: str) -> list[str]:
+        found = [record["families"][family][way] for family in FAMILIES]
+        return [
+            f"{100 * one['share']:.1f} % ({100 * one['low']:.1f} to {100 * one['high']:.1f})" for one in found
+        ]
 
+    first, others, added = shares("holds")
     return (
-        f"of {record['studies']:,} studies, by some 30 claims each, it was said that one holds: {shares('holds')}; and "
-        f"that one does not: {shares('does not hold')}"
+        f"in {first} of {record['studies']:,} studies it was said of a primary claim that it holds, in {others} of "
+        f"another one, in {added} of one that was added; and in {', '.join(shares('does not hold'))} that one does not"
     )
 
 

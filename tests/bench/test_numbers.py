@@ -101,6 +101,10 @@ def sentences() -> dict[str, tuple[str, str]]:
             f"{peers[f'{narrow} loop command A']:.1f} (A), {peers[f'{narrow} loop command D']:.1f} (D) and "
             f"{peers[f'{narrow} loop command E']:.1f} times (E) as fast as the plain loop",
         ),
+        "studies in which nothing is true": (
+            "docs/how-claims-are-judged.md",
+            benchmark("null_studies").sentence(record("null-studies")),
+        ),
         "tiny runs": (
             "docs/sweeps.md",
             f"{tiny['rounds']} rounds of {1000 * tiny['of_a_round']:.1f} ms, {100 * tiny['share_of_runs']:.0f} % is "
