@@ -86,7 +86,7 @@ def test_a_machine_that_does_not_know_the_question_is_refused(tmp_path: Path) ->
 def test_other_vectors_are_told_once_a_run(tmp_path: Path) -> None:
     """Also where a worker is replaced on the way, and is asked again."""
     here = installed().details["vectors"]
-    workers = Elsewhere(lambda: with_(vectors="x86_64 AVX2, kernels of 8 values"), (60,))
+    workers = Elsewhere(lambda: with_(vectors="x86_64 AVX1, kernels of 2 values"), (60,))
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         spread(workers, tmp_path / "run")
@@ -94,7 +94,7 @@ def test_other_vectors_are_told_once_a_run(tmp_path: Path) -> None:
     told = [str(each.message) for each in warned if "last digits" in str(each.message)]
     assert told == [
         "the numbers of this run may have other last digits than those of one machine: node gpu7 (10.0.0.7) has "
-        f"vectors x86_64 AVX2, kernels of 8 values (here vectors {here})"
+        f"vectors x86_64 AVX1, kernels of 2 values (here vectors {here})"
     ]
 
 
