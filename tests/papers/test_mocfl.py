@@ -100,6 +100,10 @@ def lasting(variant: str, paper: bool) -> float:
 METHOD = {label: kind for kind, label in METHODS.items()}
 
 
+# What the paper's text says, and its Table 1 does not.
+AGAINST_TABLE_1 = ("far-above-each-method", "others-below-80", "others-below-70")
+
+
 def world(paper: bool = True) -> Find:
     """Runs in which the paper is right but for a little noise; or wrong throughout."""
     made: dict[tuple[str, int], Run] = {}
@@ -267,7 +271,7 @@ def test_where_the_paper_is_right_its_claims_hold() -> None:
     assert not result.missing
     assert {claim.name: result.verdicts[claim.name].word for claim in STUDY.claims} == {
         claim.name: "undecided" if claim.name == TIMES else "holds" for claim in STUDY.claims
-    }
+    } | dict.fromkeys(AGAINST_TABLE_1, "does not hold")
     cells = {(each.cell.row, each.cell.column): each for each in result.tables["table-1"]}
     for each in cells.values():
         assert each.cell.paper is None or abs(each.distance) < 0.11
@@ -285,6 +289,7 @@ def test_where_the_paper_is_wrong_its_claims_do_not_hold() -> None:
     assert {name for name, verdict in verdicts.items() if verdict.word != "does not hold"} == {
         "mocfl-robust-50-car-0_9",
         "mocfl-robust-50-car-0_7",
+        "others-below-80",  # turned round, the paper's numbers of them are all below
         TIMES,
     }
 

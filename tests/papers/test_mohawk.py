@@ -282,13 +282,17 @@ def test_where_the_paper_is_right_each_cell_is_its_number() -> None:
 _TABLE_5 = ("HierFAVG and MACFL", "MOHAWK", "1 - B / M (the paper's form), %", "M / B - 1, %")
 
 
+# Which the text says of both, and Table 3 has otherwise: MACFL's rises on MNIST, HierFAVG's comes back on CIFAR-10.
+OF_BASELINES = ("small-k2-better-baselines-mnist", "small-k2-better-baselines-cifar10")
+
+
 @pytest.mark.usefixtures("twelve_joules")
 def test_where_the_paper_is_right_its_claims_hold() -> None:
     verdicts = evaluate_study(STUDY, "full", range(12), world()).verdicts
     # Table 7 prints more for a batch of 16 (IID) on CIFAR-10 than for the 8 that the text calls the best by far.
     assert {name: verdict.word for name, verdict in verdicts.items()} == {
         claim.name: "holds" for claim in STUDY.claims
-    } | {"batch-8-best-cifar10": "does not hold"}
+    } | {"batch-8-best-cifar10": "does not hold", **dict.fromkeys(OF_BASELINES, "does not hold")}
 
 
 @pytest.mark.usefixtures("twelve_joules")
@@ -299,6 +303,7 @@ def test_where_the_paper_is_wrong_its_claims_do_not_hold() -> None:
     assert {name for name, word in words.items() if word == "holds"} == {
         # Of whatever numbers are taken for those of MOHAWK; on CIFAR-10 they rise again at one step.
         "small-k2-better-mnist",
+        *OF_BASELINES,
     }
     for data in ("mnist", "cifar10"):
         for name in ("fewer-rounds", "less-energy", "less-energy-true"):

@@ -47,14 +47,16 @@ def number(value: float, error: float, digits: int, signed: bool = False, endles
 
 
 def ours(result: CellResult) -> str:
-    """Our number, with its error, of which at least one digit is no zero."""
+    """Our number, with its error, which is not rounded to nothing where a few more digits show it."""
     if not result.possible:
         return NOT_HERE
     if not result.n:
         return "runs missing"
     value = result.cell.value
     endless = "never" if value.unit not in ("", "%") else "∞"  # of a bound nobody waits to be reached
-    digits = enough_digits((result.error,), value.digits)
+    digits = value.digits
+    if result.error >= 10**-_MOST_DIGITS:
+        digits = enough_digits((result.error,), digits)
     return number(result.mean, result.error, digits, value.unit == "points", endless)
 
 
