@@ -16,16 +16,15 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
+import pytest
 from scipy import stats
 
-from fedroam.analysis.statistics import verdicts
 from fedroam.analysis.statistics.verdicts import ALPHA
 from fedroam.randomness import stream
 from fedroam.writing import write_text
-from support.null_studies import LATER, PRIMARY, SECONDARY, drawn, judged, least, whole_study
+from support.null_studies import LATER, PRIMARY, SECONDARY, drawn, judged, least, whole_study, without_outlook
 
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "null-studies.json"
 FAMILIES = {"primary": PRIMARY, "secondary": SECONDARY, "added later": LATER}
@@ -43,8 +42,8 @@ def measured(studies: int) -> dict[str, Any]:
     """For each family, how many studies err by "holds", by "does not hold", and by either."""
     study, draw = whole_study(), stream(2, "null studies")
     smallest: dict[str, list[tuple[float, float]]] = {family: [] for family in FAMILIES}
-    # What would decide a claim takes half of the time, and decides nothing.
-    with patch.object(verdicts, "_ahead", lambda *_: (None, "", float("nan"))):
+    with pytest.MonkeyPatch.context() as patched:
+        without_outlook(patched)
         for k in range(studies):
             result = judged(study, drawn(draw, study, equal_spreads=k % 2 == 0))
             for family, claims in FAMILIES.items():
@@ -63,14 +62,16 @@ def measured(studies: int) -> dict[str, Any]:
     return {"studies": studies, "level": ALPHA, "measured": date.today().isoformat(), "families": ways}
 
 
+def percent(one: dict[str, float]) -> str:
+    """`3.8 % (3.0 to 4.7)`."""
+    return f"{100 * one['share']:.1f} % ({100 * one['low']:.1f} to {100 * one['high']:.1f})"
+
+
 def sentence(record: dict[str, Any]) -> str:
     """What the page on judging says of it."""
 
     def shares(way: str) -> list[str]:
-        found = [record["families"][family][way] for family in FAMILIES]
-        return [
-            f"{100 * one['share']:.1f} % ({100 * one['low']:.1f} to {100 * one['high']:.1f})" for one in found
-        ]
+        return [percent(record["families"][family][way]) for family in FAMILIES]
 
     first, others, added = shares("holds")
     return (
@@ -88,10 +89,7 @@ def main() -> None:
     write_text(given.record, json.dumps(found, indent=1) + "\n")
     for family, ways in found["families"].items():
         for way in ("holds", "does not hold", "either"):
-            one = ways[way]
-            print(
-                f"{family}, {way}: {100 * one['share']:.1f} % ({100 * one['low']:.1f} to {100 * one['high']:.1f})"
-            )
+            print(f"{family}, {way}: {percent(ways[way])}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedroam.analysis.statistics import verdicts
 from fedroam.analysis.statistics.looks import LOOKS
 from fedroam.analysis.statistics.paired import POWER
 from fedroam.analysis.statistics.verdicts import ALPHA, Word, power
@@ -31,16 +30,12 @@ from support.null_studies import (
     least,
     null_study,
     whole_study,
+    without_outlook,
 )
 
 NULL, TRUE = 100, 40  # studies
 LEVELS = (ALPHA, 0.2)  # a method that is valid is so at each; the larger one tells sooner where it is not
 WAYS: tuple[Word, ...] = ("holds", "does not hold")
-
-
-def _without_outlook(patched: pytest.MonkeyPatch) -> None:
-    """Leave out what would decide a claim that is undecided: it takes half of the time, and decides nothing."""
-    patched.setattr(verdicts, "_ahead", lambda *_: (None, "", math.nan))
 
 
 def _most(level: float, studies: int) -> float:
@@ -68,7 +63,7 @@ def test_where_nothing_is_true_studies_err_as_seldom_as_stated(monkeypatch: pyte
     study, draw = whole_study(), stream(0, "null studies")
     numbers = [drawn(draw, study, equal_spreads=k % 2 == 0) for k in range(NULL)]
     usual = [judged(study, found) for found in numbers[:2]]
-    _without_outlook(monkeypatch)
+    without_outlook(monkeypatch)
     results = [judged(study, found) for found in numbers]
     for full, short in zip(usual, results, strict=False):
         assert _p_values(full) == _p_values(short)
@@ -95,7 +90,7 @@ def test_effects_are_found_as_often_as_the_page_says(monkeypatch: pytest.MonkeyP
     """Eight of 33 claims have an effect that 13 seeds are said to find with a chance of 80 %, at the level that Holm's
     method leaves the first of them at a look: the page says that 69 to 79 % are decided by that look. Those claims that
     are at their bounds stay undecided, all the same."""
-    _without_outlook(monkeypatch)
+    without_outlook(monkeypatch)
     seeds, draw = LOOKS[-2], stream(1, "null studies")
     study = null_study({"": SECONDARY | PROBES})
     level = ALPHA / len(study.claims) / len(LOOKS)
