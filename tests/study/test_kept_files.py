@@ -437,6 +437,22 @@ def test_a_card_shows_what_the_paper_prints_for_its_claim() -> None:
     assert told == {"cells": ["", "", ""], "words": ['Sec. 5: "<8> & more"', "", ""]}
 
 
+def test_numbers_that_no_paper_prints_stand_under_the_name_of_what_prints_them(tmp_path: Path) -> None:
+    made = study(printed_in="thesis")
+    result = judged(made, records(made))
+    states = dict.fromkeys(made.items, "")
+    page = write_study(result, tmp_path, states).read_text(encoding="utf-8")
+    assert "<p>Thesis: +8.0 points</p>" in page
+    assert '<div class="small">thesis +8.0' in page
+    assert "below it the thesis's" in unescape(page)
+    shown = StringIO()
+    print_result(result, Console(file=shown, width=200), set(made.items), states)
+    assert "Ours − thesis" in shown.getvalue()
+    for text in (unescape(page), shown.getvalue()):
+        assert "Paper" not in text
+        assert "paper's" not in text
+
+
 def test_nothing_kept_is_told_as_nothing() -> None:
     made = study()
     result = judged(made, Records("made", "quick"))

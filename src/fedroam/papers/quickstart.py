@@ -23,6 +23,7 @@ STUDY = Study(
     name="quickstart",
     title="Does movement help?",
     paper="README of fedroam, “What the quickstart shows”.",
+    printed_in="README",
     about="Twenty clients on an 18 x 18 grid learn digits without a server. Nobody moves, or some do.",
     base="quickstart",
     variants=VARIANTS,

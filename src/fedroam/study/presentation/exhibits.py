@@ -19,7 +19,7 @@ from fedroam.analysis.report.page import bullets, folded, table_html
 from fedroam.study.evaluation import CellResult, StudyResult
 from fedroam.study.items import Curves, DrawnFromRecords, Figure, Search, Table
 from fedroam.study.kept import RunRecord
-from fedroam.study.presentation.wording import not_above, ours, papers, search_words
+from fedroam.study.presentation.wording import as_label, not_above, ours, papers, search_words
 from fedroam.study.values import Item
 
 
@@ -171,8 +171,9 @@ def _numbers(each: AtScale, table: Table, aside: str = "") -> str:
     """A table's cells, and below them what they are."""
     cells = each.result.tables[table.name]
     told_cells, left_out = _with_runs(each, table)
-    heads, rows = _matrix(told_cells, len(each.result.seeds))
-    printed = "; below it the paper's" if any(cell.paper is not None for cell in table.cells) else ""
+    heads, rows = _matrix(told_cells, len(each.result.seeds), each.result.study.printed_in)
+    printed_in = each.result.study.printed_in
+    printed = f"; below it the {printed_in}'s" if any(cell.paper is not None for cell in table.cells) else ""
     told = [
         f"{each.state(table, _source(table))}.",
         escape(f"Mean ± standard error {_over(cell.n for cell in cells)}{printed}."),
@@ -232,7 +233,7 @@ def _more(each: AtScale, words: str, html: str) -> str:
     return folded(f"More of it at scale {each.result.scale}: {words}", html)
 
 
-def _matrix(cells: Sequence[CellResult], seeds: int) -> tuple[list[str], list[list[str]]]:
+def _matrix(cells: Sequence[CellResult], seeds: int, printed_in: str) -> tuple[list[str], list[list[str]]]:
     """Headings and rows as the paper sets them: our number, below it the paper's and the seeds if some are missing."""
     heads = list(dict.fromkeys(each.cell.column for each in cells))
     there = {(each.cell.row, each.cell.column): each for each in cells}
@@ -244,7 +245,7 @@ def _matrix(cells: Sequence[CellResult], seeds: int) -> tuple[list[str], list[li
             if each is None:
                 row.append("")
                 continue
-            told = [f"paper {papers(each)}"] if each.cell.paper is not None else []
+            told = [f"{printed_in} {papers(each)}"] if each.cell.paper is not None else []
             told += [f"n = {each.n}"] if 0 < each.n < seeds else []
             row.append(
                 escape(ours(each)) + f'<div class="small">{escape(", ".join(told))}</div>' * bool(told)
@@ -264,7 +265,9 @@ def _search(scales: Sequence[AtScale], search: Search) -> str:
     result = shown.result.searches[search.name]
     here = result.threshold is not None
     # Of a scale that does not have it, the state of its runs says so.
-    said = search_words(result) if here else "" if search.paper is None else f"Paper: {search.paper:g}"
+    said = search_words(shown.result.study, result) if here else ""
+    if not here and search.paper is not None:
+        said = f"{as_label(shown.result.study)}: {search.paper:g}"
     told = [
         f"{shown.state(search)}{'' if _judged(shown, search) else _computed_by(shown, search)}.",
         escape(_of_the_search(shown.result, search)) * here,

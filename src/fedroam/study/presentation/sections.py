@@ -29,6 +29,7 @@ from fedroam.study.presentation.wording import (
     FEW,
     NOT_THE_PAPERS,
     Examined,
+    as_label,
     comparisons,
     enough_digits,
     estimate_words,
@@ -143,14 +144,14 @@ def _numbers(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iter
     printed = list(dict.fromkeys(f"{papers(each)} {each.cell.value.unit}".strip() for each in cells))
     printed = [claim.paper] if claim.paper else printed
     if len(printed) == 1:
-        yield f"Paper: {escape(printed[0])}"
+        yield f"{escape(as_label(result.study))}: {escape(printed[0])}"
     elif 1 < len(cells) <= _NAMED:
         told = (
             f"{papers(each)} {each.cell.value.unit} ({each.cell.row}; {each.cell.column})" for each in cells
         )
-        yield f"Paper: {escape('; '.join(told))}"
+        yield f"{escape(as_label(result.study))}: {escape('; '.join(told))}"
     elif cells:
-        yield f"Paper: {len(cells)} numbers, beside ours in the table"
+        yield f"{escape(as_label(result.study))}: {len(cells)} numbers, beside ours in the table"
 
 
 def _beside(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iterator[str]:
@@ -486,7 +487,7 @@ def limits(result: StudyResult) -> Iterable[str]:
     """What the method cannot tell, one sentence each."""
     yield (
         f"Verdicts are of scale {result.scale}, with its cuts and with these data: “holds” says that the claim is "
-        "established there, not that the paper's own numbers were met."
+        f"established there, not that the {result.study.printed_in}'s own numbers were met."
     )
     yield (
         "Variances of claims that are not primary are moderated by those of all others: the error over the claims of a "

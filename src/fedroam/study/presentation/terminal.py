@@ -16,6 +16,7 @@ from fedroam.study.outlook import Outlook
 from fedroam.study.presentation.ahead import outlook_words, to_decide
 from fedroam.study.presentation.wording import (
     NOT_HERE,
+    as_label,
     evidence_words,
     in_short,
     looks_words,
@@ -28,9 +29,9 @@ from fedroam.study.presentation.wording import (
     unit_of,
     verdict_words,
 )
+from fedroam.study.study import Study
 
 _COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
-_HEADS = ["", "", "Ours", "Paper", "Ours − paper", "Seeds"]
 
 
 def print_result(
@@ -51,13 +52,13 @@ def print_result(
         if table.name in items:
             source = f" ({table.source})" if table.source else ""
             console.print(f"\n[bold]{escape(table.title)}[/bold]{escape(source)}: {states[table.name]}")
-            _grid(result.tables[table.name], console)
+            _grid(study, result.tables[table.name], console)
             for line in not_above(table, result.tables[table.name]):
                 console.print(escape(line))
     for name, found in result.searches.items():
         if name in items:
             console.print(f"\n[bold]{escape(found.search.title)}[/bold]: {states[name]}")
-            console.print(escape(f"  {search_words(found)}"))
+            console.print(escape(f"  {search_words(study, found)}"))
     for figure in study.figures:
         if figure.name in items:
             console.print(
@@ -87,9 +88,10 @@ def print_result(
         console.print(escape(f"Note: {line}"), style="yellow")
 
 
-def _grid(cells: tuple[CellResult, ...], console: Console) -> None:
+def _grid(study: Study, cells: tuple[CellResult, ...], console: Console) -> None:
     grid = Grid(box=None, pad_edge=False, header_style="bold")
-    for k, head in enumerate(_HEADS):
+    heads = ["", "", "Ours", as_label(study), f"Ours − {study.printed_in}", "Seeds"]
+    for k, head in enumerate(heads):
         grid.add_column(head, justify="left" if k < 2 else "right")
     for _, rows in groupby(cells, key=lambda each: each.cell.row):
         for k, each in enumerate(rows):

@@ -18,6 +18,7 @@ from fedroam.analysis.statistics.verdicts import Verdict, Word, p_text
 from fedroam.study.claims import Claim, Test
 from fedroam.study.evaluation import CellResult, SearchResult, StudyResult
 from fedroam.study.items import Table
+from fedroam.study.study import Study
 from fedroam.study.values import Quotient
 
 FEW = 3  # tests that are told in full
@@ -75,10 +76,15 @@ def _decimals(printed: float) -> int:
     return len(f"{printed:.6f}".rstrip("0").partition(".")[2]) if math.isfinite(printed) else 0
 
 
-def search_words(result: SearchResult) -> str:
+def as_label(study: Study) -> str:
+    """What prints the numbers beside ours, as the head of a line or a column."""
+    return study.printed_in[:1].upper() + study.printed_in[1:]
+
+
+def search_words(study: Study, result: SearchResult) -> str:
     """The result of a search, and the paper's."""
     said = NOT_HERE if result.threshold is None else result.threshold.words()
-    return said + ("" if result.search.paper is None else f". Paper: {result.search.paper:g}")
+    return said + ("" if result.search.paper is None else f". {as_label(study)}: {result.search.paper:g}")
 
 
 def not_above(table: Table, cells: Sequence[CellResult]) -> list[str]:
