@@ -337,6 +337,11 @@ DAMAGED: dict[str, tuple[str, list[str], list[str]]] = {
         ["line 3", "mixed time zones (Z, no zone)", "write a zone to the times that lack it"],
     ),
     "zone_given_twice": (GEO + "1,2010-01-01T00:00Z,1,2\n", ["--timezone", "UTC"], ["carry a zone"]),
+    "zone_of_numbers": (
+        GEO + "1,0,1,2\n",
+        ["--timezone", "UTC"],
+        ["'time'", "numbers of seconds", "no meaning"],
+    ),
     "unknown_zone": (GEO + "1,2010-01-01T00:00,1,2\n", ["--timezone", "Rome"], ["'Rome'", "Europe/Rome"]),
     "no_time": (GEO + "1,noon,1,2\n", [], ["line 2", "'time'", "'noon'", "ISO 8601"]),
     "no_such_day": (GEO + "1,2010-02-30T00:00Z,1,2\n", [], ["line 2", "2010-02-30", "no date"]),

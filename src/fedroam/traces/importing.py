@@ -80,6 +80,11 @@ def import_trace(
     time, calendar = seconds(source.columns["time"], timezone, source.names["time"], source.where)
     unix = calendar or (source.geographic and not source.own_clock)
     if not calendar:
+        if timezone is not None:
+            raise InputError(
+                f"{source.path}, column {source.names['time']!r}: times are numbers of seconds, so --timezone "
+                f"{timezone} has no meaning"
+            )
         _check_numbers(source, time, unix)
     device, names = devices_of(source.columns["device"])
     _check_order(source, time, device, order)
