@@ -5,6 +5,7 @@
     python benchmarks/arm_in_emulation.py --root /var/tmp/arm --processor neoverse-n1 \\
         python3 -m pytest -q -p no:cacheprovider -k sums tests/learning
     python benchmarks/arm_in_emulation.py --root /var/tmp/arm --out found python3 -m fedroam run quickstart --out '$OUT'
+    python benchmarks/arm_in_emulation.py --root /var/tmp/arm --record # the tests, and a small run there and here
 
 Any Python 3.11 or newer that has pip will do here. The first call makes the folder `--root`, 2 GB: Debian 12 for ARM
 from a mirror of Debian's, and fedroam's dependencies for it from a package index, in the versions of `locks/core.txt`
@@ -15,21 +16,30 @@ hour, most of it to compile kernels: of each test the first case and the last, w
 
 QEMU gives a processor its instructions, and ends a program that uses others. The name and features by which kernels are
 written are in a /proc/cpuinfo as Linux shows it there: QEMU would show that of this machine. Times say nothing.
+
+The record holds, for each processor, how many tests passed by folder, and of a run with one worker, with two, and on
+this machine whether the models are the same bits, and how many correct predictions they make.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 HERE = Path(__file__).resolve().parents[1]
+RECORD = HERE / "docs" / "records" / "arm.json"
 OUT, CHECKOUT, PLUGIN = "/out", "/fedroam", "/plugin"  # there
 NEEDS = {"mmdebstrap": "mmdebstrap", "qemu-aarch64-static": "qemu-user-static"}
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
@@ -57,6 +67,14 @@ TESTS = (  # but for those that look at code, of which nothing runs
 )
 DEFAULT = shlex.split(f"python3 -m pytest -p no:cacheprovider -p {Path(__file__).stem} -rfE {TESTS}")
 EXAMPLES = 2  # of each test that draws them
+REPORT = "tests.xml"
+# What is run there and here: training by kernels, on clients that move.
+SMALL = """\
+import sys, fedroam
+moving, engine = {"kind": "random", "mobile": 3, "grid": 18}, {"kind": "cpu", "workers": int(sys.argv[2])}
+made = fedroam.Experiment(name="small", clients=8, rounds=12, evaluate_every=12, mobility=moving, engine=engine)
+fedroam.run(made, sys.argv[1])
+"""
 # In a mount namespace of its own, which ends with it.
 RUN = f"""\
 set -e
@@ -176,6 +194,68 @@ def run(words: list[str], root: Path, processor: str, out: Path) -> int:
         return subprocess.run(command, env=variables, check=False).returncode
 
 
+def tested(report: Path) -> dict[str, Any]:
+    """What pytest's report in XML says: tests by how they ended, and those that passed by folder below `tests`."""
+    ended, folders = Counter[str](), Counter[str]()
+    for case in ElementTree.parse(report).iter("testcase"):
+        how = next((child.tag for child in case if child.tag in ("failure", "error", "skipped")), "passed")
+        ended[how] += 1
+        if how == "passed":
+            folders["/".join(case.attrib["classname"].split(".")[1:-1])] += 1
+    return {"ended": dict(sorted(ended.items())), "passed": dict(sorted(folders.items()))}
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """What a run came to: a sum over its models' bits, and the mean accuracy at its end, in percent."""
+    import fedroam
+
+    models = hashlib.sha256((folder / "models.safetensors").read_bytes()).hexdigest()
+    return {"models": models, "accuracy": 100 * float(fedroam.Run(folder).rounds["accuracy"].iloc[-1])}
+
+
+def recorded(root: Path, processor: str) -> dict[str, Any]:
+    """The tests, and a small run with one worker and with two, on such a processor; and the run on this machine."""
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name)
+        run([*DEFAULT, "--junitxml", f"$OUT/{REPORT}"], root, processor, out)
+        found = tested(out / REPORT)
+        for workers in ("1", "2"):
+            where = [f"$OUT/workers-{workers}", workers]
+            if run(["python3", "-c", SMALL, *where], root, processor, out):
+                raise SystemExit(f"the run with {workers} workers failed on {processor}")
+        subprocess.run([sys.executable, "-c", SMALL, out / "here", "1"], check=True)
+        version = subprocess.run(
+            ["qemu-aarch64-static", "--version"], check=True, capture_output=True, text=True
+        )
+        return {
+            **found,
+            "runs": {each: outcome(out / each) for each in ("workers-1", "workers-2", "here")},
+            "qemu": version.stdout.split()[2],
+            "torch": TORCH.partition("==")[2],
+            "measured": date.today().isoformat(),
+        }
+
+
+def sentence(record: dict[str, Any]) -> str:
+    """What the page on performance says of it. Raises ValueError where something failed, or bits differ."""
+    names = ", ".join(record)
+    cases = sorted(sum(found["ended"].values()) for found in record.values())
+    for processor, found in record.items():
+        one, two = (found["runs"][f"workers-{workers}"]["models"] for workers in (1, 2))
+        if set(found["ended"]) - {"passed", "skipped"} or one != two:
+            raise ValueError(f"{processor}: {found}")
+    apart = [
+        abs(found["runs"]["here"]["accuracy"] - found["runs"]["workers-1"]["accuracy"])
+        for found in record.values()
+    ]
+    many = f"{cases[0]}" if cases[0] == cases[-1] else f"{cases[0]} to {cases[-1]}"
+    return (
+        f"on processors that QEMU plays ({names}): of {many} tests of every family of kernels none failed there, and a "
+        "small run had the same bits with one worker and with two, and a mean accuracy at its end that was "
+        f"{max(apart):.1f} points from that on x86 or less"
+    )
+
+
 def main() -> int:
     """Run the command; its exit code, 2 where something is missing here."""
     reader = argparse.ArgumentParser(
@@ -189,6 +269,13 @@ def main() -> int:
     reader.add_argument(
         "--out", type=Path, help="folder that the command may write to; by default it is thrown away"
     )
+    reader.add_argument(
+        "--record",
+        type=Path,
+        nargs="?",
+        const=RECORD,
+        help="keep what tests and a small run came to, by processor",
+    )
     reader.add_argument("command", nargs=argparse.REMAINDER, help=f"by default: {shlex.join(DEFAULT)}")
     given = reader.parse_args()
     root = given.root.resolve()
@@ -200,6 +287,12 @@ def main() -> int:
         return 2
     if not root.exists():
         make(root, given.mirror)
+    if given.record is not None:
+        kept = json.loads(given.record.read_text(encoding="utf-8")) if given.record.exists() else {}
+        kept[given.processor] = recorded(root, given.processor)
+        given.record.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        print(json.dumps(kept[given.processor], indent=1))
+        return 0
     with tempfile.TemporaryDirectory() as scratch:
         return run(given.command or DEFAULT, root, given.processor, given.out or Path(scratch))
 

@@ -105,6 +105,10 @@ def sentences() -> dict[str, tuple[str, str]]:
             "docs/how-claims-are-judged.md",
             benchmark("null_studies").sentence(record("null-studies")),
         ),
+        "kernels on ARM": (
+            performance,
+            benchmark("arm_in_emulation").sentence(record("arm")),
+        ),
         "tiny runs": (
             "docs/sweeps.md",
             f"{tiny['rounds']} rounds of {1000 * tiny['of_a_round']:.1f} ms, {100 * tiny['share_of_runs']:.0f} % is "

@@ -25,7 +25,7 @@ from fedroam.study.presentation.exhibits import (
     tables_html,
     undrawn_words,
 )
-from fedroam.study.presentation.sections import shown_in
+from fedroam.study.presentation.sections import claims_html, shown_in
 from fedroam.study.values import Kind, Reader
 
 # Final accuracies (%) by seed: means 55, 65 and 60 with errors 5, 4 and 4.
@@ -347,14 +347,22 @@ def test_findings_of_other_scales_follow_with_their_names() -> None:
 @pytest.mark.parametrize(
     ("claim", "scale", "items"),
     [
-        ("ahead", "small", ["ends", "curves"]),  # not the table of another measure
-        ("other", "small", ["others", "curves"]),
-        ("all", "small", ["last", "ends"]),  # none has all three: one with two, then one with the third
+        ("ahead", "small", ["ends"]),  # not the table of another measure
+        ("other", "small", ["others"]),
+        ("all", "small", ["ends"]),  # no table has all three: the one with most
         ("all", "less", []),  # not at this scale
-        ("high", "small", ["ends", "last"]),  # its source says where; and a figure of what it compares
+        ("high", "small", ["ends"]),  # its source says where
     ],
 )
 def test_a_claim_leads_to_what_shows_its_variants(claim: str, scale: str, items: list[str]) -> None:
     result = at(scale, "abc", own=True).result
     found = shown_in(result, next(one for one in STUDY.claims if one.name == claim))
     assert [item.name for item in found] == items
+
+
+def test_a_claim_that_no_figure_shows_leads_to_one_of_its_runs_and_says_no_more() -> None:
+    result = at("small", "abc", own=True).result
+    cards = claims_html(result)
+    card = cards[cards.index('id="claim-ahead"') :]
+    assert 'Shown in: <a href="#table-ends">' in card[: card.index("</details>")]
+    assert 'A picture of its runs: <a href="#figure-curves">' in card[: card.index("</details>")]

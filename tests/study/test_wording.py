@@ -448,9 +448,7 @@ def test_a_card_tells_what_a_reader_must_know_beside_the_verdict(find: Find, tmp
     )
     result = evaluate_study(study(claims), "full", range(2), broken)
     cards = claims_html(result).split('<div class="claim ')[1:]
-    said = (
-        '<p class="small">1 of its 4 runs diverged or fell back to guessing (listed above); they count.</p>'
-    )
+    said = "1 of its 4 runs diverged or fell back to guessing (listed above; b 1 of 2); they count.</p>"
     assert [said in card for card in cards] == [True, False, True]
     assert ['<p class="small">Mind &lt;this&gt;.</p>' in card for card in cards] == [True, False, False]
     assert ["It is the same number with every seed" in card for card in cards] == [False, False, True]

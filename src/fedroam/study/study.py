@@ -109,8 +109,9 @@ class Study:
     against its simulation, and not simulated alone; round_time: the name of the measure that tells the seconds of such
     a run's round; codes: what the letters in variants' names mean, in a line; primary: at most three of the declared
     claims, in the order in which they are tested (see `judge_in_order`); asked: what it was asked for by, where that
-    is not its name but a file; printed_in: the word for what prints the numbers that stand beside ours. Raises
-    InputError where a name is doubled or leads nowhere.
+    is not its name but a file; printed_in: the word for what prints the numbers that stand beside ours; caution: what
+    a reader must know beside all verdicts, in whole sentences. Raises InputError where a name is doubled or leads
+    nowhere.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Study:
     codes: str = ""
     asked: str = ""
     printed_in: str = "paper"
+    caution: str = ""
 
     @property
     def command(self) -> str:

@@ -60,6 +60,8 @@ def summary_html(
     decide more."""
     lines = summary(result, elsewhere)
     told = "".join(f'<p class="headline">{escape(line)}</p>' for line in lines[:1])
+    if result.study.caution:
+        told += f"<p><strong>{escape(result.study.caution)}</strong></p>"
     if lines[1:]:
         several = "s, in the order in which they are tested" * (len(lines) > 2)
         told += f"<p>Its primary claim{several}:</p><ul>{bullets(lines[1:])}</ul>"
@@ -96,7 +98,9 @@ def claims_html(
     if result.study.codes:
         told = "What the letters in names of variants mean stands with their"
         names = f'<p class="small">{told} <a href="#runs">settings</a>.</p>'
-    return names + "".join(cards) + f'<p class="small">{escape(rule)}</p>' if cards else ""
+    how = '<p class="small">What verdicts, intervals and effect sizes are stands <a href="#how-to-read">below</a>.</p>'
+    told = f'<p class="small" id="how-to-read">{escape(rule)}</p>'
+    return names + how + "".join(cards) + told if cards else ""
 
 
 def _card(
@@ -171,7 +175,13 @@ def _beside(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Itera
             yield f"It is the same number with every seed{part}{borrowed}."
         runs = [(variant, seed) for variant in claim.variants for seed in seeds]
         if broke := sum(run in result.broke for run in runs):
-            yield f"{broke} of its {len(runs)} runs diverged or fell back to guessing (listed above); they count."
+            of_one = Counter(variant for variant, seed in runs if (variant, seed) in result.broke)
+            named = [f"{name} {count} of {len(seeds)}" for name, count in of_one.most_common(_NAMED)]
+            more = ["others"] * (len(of_one) > _NAMED)
+            yield (
+                f"{broke} of its {len(runs)} runs diverged or fell back to guessing (listed above; "
+                f"{', '.join((*named, *more))}); they count."
+            )
 
 
 def _elsewhere(result: StudyResult, claim: Claim, others: Sequence[StudyResult]) -> Iterator[str]:
@@ -187,10 +197,11 @@ def _elsewhere(result: StudyResult, claim: Claim, others: Sequence[StudyResult])
 
 def _where(result: StudyResult, claim: Claim, verdict: Verdict | None) -> str:
     """Links to tables and figures that show it, and to the settings of its runs; and the command that repeats them."""
-    shown = [
-        f'<a href="#{item.kind}-{escape(item.name)}">{escape(item.title)}</a>'
-        for item in shown_in(result, claim)
-    ]
+    found = shown_in(result, claim)
+    shown, same = (
+        [f'<a href="#{item.kind}-{escape(item.name)}">{escape(item.title)}</a>' for item in items]
+        for items in (found, pictures_of(result, claim, found))
+    )
     here = set(result.study.needs(result.scale))
     variants = [variant for variant in claim.variants if variant in here]
     if 0 < len(variants) <= _NAMED:
@@ -202,7 +213,12 @@ def _where(result: StudyResult, claim: Claim, verdict: Verdict | None) -> str:
         by = f"--scale {result.scale} --seeds {verdict.evidence.n}"
         command = escape(f"{result.study.command} {claim.name} {by}")
         again = f"Again, {verdict.evidence.n * len(variants)} runs: <code>{command}</code>"
-    told = [f"Shown in: {'; '.join(shown)}." * bool(shown), f"Runs: {runs}." * bool(runs), again]
+    told = [
+        f"Shown in: {'; '.join(shown)}." * bool(shown),
+        f"A picture of its runs: {'; '.join(same)}." * bool(same),
+        f"Runs: {runs}." * bool(runs),
+        again,
+    ]
     return f'<p class="small">{" ".join(filter(None, told))}</p>' if any(told) else ""
 
 
@@ -220,8 +236,7 @@ def _cells_of(result: StudyResult, claim: Claim) -> list[CellResult]:
 def shown_in(result: StudyResult, claim: Claim) -> list[Item]:
     """Tables and figures of this scale that show what a claim speaks of.
 
-    Those whose cells are its values, and those that its source names; then those of its variants that these lack. A
-    figure is among them, where there is one of its variants.
+    Those whose cells are its values, and those that its source names; then tables of its variants that these lack.
     """
     study = result.study
     cells = {id(each.cell) for each in _cells_of(result, claim)}
@@ -234,20 +249,26 @@ def shown_in(result: StudyResult, claim: Claim) -> list[Item]:
         by_name &= bool(set(item.variants) & set(claim.variants))
         if (by_name or _within(label, claim.source) or _within(claim.source, label)) and item not in found:
             found.append(item)
-    here = set(study.needs(result.scale))
-
-    def is_here(item: Item) -> bool:
-        return bool(here & set(item.variants)) and (item.partial or study.can(item, result.scale))
-
-    found = [item for item in found if is_here(item)]
+    found = [item for item in found if _is_here(result, item)]
     lacking = set(claim.variants) - set(needed(found))
     if lacking and study.can(claim, result.scale):
-        shown = (*study.tables, *study.figures)
-        found += _of_variants([item for item in shown if is_here(item) and item not in found], lacking, claim)
-    if not any(item in study.figures for item in found[:_NAMED]) and study.can(claim, result.scale):
-        pictures: list[Item] = [item for item in study.figures if is_here(item)]
-        return found[: _NAMED - 1] + _most_of(pictures, set(claim.variants))
+        others = [table for table in study.tables if _is_here(result, table) and table not in found]
+        found += _of_variants(others, lacking, claim)
     return found[:_NAMED]
+
+
+def _is_here(result: StudyResult, item: Item) -> bool:
+    """Whether this scale has some of what an item shows."""
+    here = set(result.study.needs(result.scale))
+    return bool(here & set(item.variants)) and (item.partial or result.study.can(item, result.scale))
+
+
+def pictures_of(result: StudyResult, claim: Claim, found: Sequence[Item]) -> list[Item]:
+    """Where no figure is among what shows a claim: one of most of its variants, of whatever measure."""
+    study = result.study
+    if any(item in study.figures for item in found) or not study.can(claim, result.scale):
+        return []
+    return _most_of([item for item in study.figures if _is_here(result, item)], set(claim.variants))
 
 
 def _most_of(items: Iterable[Item], wanted: set[str]) -> list[Item]:

@@ -74,7 +74,7 @@ def print_result(
             "estimate is on the claim's side of its bound.",
             style="dim",
         )
-        for line in (*summary(result), *outlook_words(result, ahead)):
+        for line in filter(None, (*summary(result), study.caution, *outlook_words(result, ahead))):
             console.print(escape(line))
     possible = {name for name, item in study.items.items() if study.can(item, result.scale)}
     if possible <= set(items):  # of a part of the study they would tell half
