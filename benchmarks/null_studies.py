@@ -6,12 +6,16 @@ Every claim is exactly at its bound (`tests/support/null_studies.py`): whatever 
 error. Half of the studies have runs of equal spreads. Counted are the studies with at least one error, for each family
 of claims that shares a level, by the smallest of its p-values, and in any of them. Of the shares, intervals of 95 %
 (Clopper & Pearson, Biometrika 26 (1934) 404).
+
+And of studies with one primary claim, which is true by as much as all seeds of the last look find with a chance of
+80 %: how often it is given up as hopeless before, and how often runs that went on would have found it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -19,9 +23,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
-from fedroam.analysis.statistics.verdicts import ALPHA
+from fedroam.analysis.statistics.looks import LOOKS, shared
+from fedroam.analysis.statistics.paired import Evidence, above
+from fedroam.analysis.statistics.verdicts import ALPHA, judge_in_order, power
 from fedroam.randomness import stream
 from fedroam.writing import write_text
 from support.null_studies import LATER, PRIMARY, SECONDARY, drawn, judged, least, whole_study, without_outlook
@@ -29,6 +35,7 @@ from support.null_studies import LATER, PRIMARY, SECONDARY, drawn, judged, least
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "null-studies.json"
 FAMILIES = {"primary": PRIMARY, "secondary": SECONDARY, "added later": LATER}
 STUDIES = 2000
+POWER = 0.8
 
 
 def share(errors: Sequence[bool]) -> dict[str, float]:
@@ -67,6 +74,39 @@ def measured(studies: int) -> dict[str, Any]:
         "measured": date.today().isoformat(),
         "families": ways,
         "anywhere": share(anywhere.tolist()),
+        "true_claims": given_up(studies),
+    }
+
+
+def given_up(studies: int) -> dict[str, Any]:
+    """How studies of one claim that is true end that stop where it is hopeless, and how they would end without that."""
+    level = ALPHA / len(LOOKS)
+    effect = optimize.brentq(
+        lambda d: float(power(d, 1.0, np.array(LOOKS[-1:]), level)[0]) - POWER, 0.01, 5.0
+    )
+    draw = stream(2, "true claims")
+    ends, first, lost = Counter[str](), 0, 0
+    for _ in range(studies):
+        values = effect + draw.standard_normal(LOOKS[-1])
+        looks: list[Evidence] = []
+        end = ""
+        for seeds in LOOKS:
+            looks.append(above(values[:seeds].tolist()))
+            (verdict,) = judge_in_order([shared(looks)], ALPHA, LOOKS)
+            if not end and verdict.word != "undecided":
+                end = verdict.word
+            elif not end and verdict.hopeless and seeds < LOOKS[-1]:
+                end = "given up"
+                first += seeds == LOOKS[0]
+        lost += end == "given up" and verdict.word == "holds"
+        ends[end or "undecided"] += 1
+    return {
+        "studies": studies,
+        "effect": effect,
+        "ends": dict(ends),
+        "given_up": share([True] * ends["given up"] + [False] * (studies - ends["given up"])),
+        "at_the_first_look": first,
+        "would_have_held": lost,
     }
 
 
@@ -87,6 +127,17 @@ def sentence(record: dict[str, Any]) -> str:
         f"another one, in {added} of one that was added; and in {', '.join(shares('does not hold'))} that one does "
         "not. "
         f"At least one wrong verdict, of whatever kind, had {percent(record['anywhere'])} of the studies"
+    )
+
+
+def of_true_claims(record: dict[str, Any]) -> str:
+    """What the page says of claims that are given up."""
+    found = record["true_claims"]
+    return (
+        f"Of {found['studies']:,} simulated primary claims that are true, by as much as {LOOKS[-1]} seeds find with a "
+        f"chance of {100 * POWER:.0f} %, {percent(found['given_up'])} were given up, "
+        f"{100 * found['at_the_first_look'] / found['studies']:.0f} % at the first look, and runs that went on would "
+        f"have found {100 * found['would_have_held'] / found['ends']['given up']:.0f} % of these to hold"
     )
 
 

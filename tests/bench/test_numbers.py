@@ -109,6 +109,10 @@ def sentences() -> dict[str, tuple[str, str]]:
             performance,
             benchmark("arm_in_emulation").sentence(record("arm")),
         ),
+        "true claims that are given up": (
+            "docs/how-claims-are-judged.md",
+            benchmark("null_studies").of_true_claims(record("null-studies")),
+        ),
         "tiny runs": (
             "docs/sweeps.md",
             f"{tiny['rounds']} rounds of {1000 * tiny['of_a_round']:.1f} ms, {100 * tiny['share_of_runs']:.0f} % is "
