@@ -18,7 +18,7 @@ QEMU gives a processor its instructions, and ends a program that uses others. Th
 written are in a /proc/cpuinfo as Linux shows it there: QEMU would show that of this machine. Times say nothing.
 
 The record holds, for each processor, how many tests passed by folder, and of a run with one worker, with two, and on
-this machine whether the models are the same bits, and how many correct predictions they make.
+this machine a sum over the models' bits and the accuracy at the end; so fedroam is to be installed here, too.
 """
 
 from __future__ import annotations
@@ -278,6 +278,8 @@ def main() -> int:
     )
     reader.add_argument("command", nargs=argparse.REMAINDER, help=f"by default: {shlex.join(DEFAULT)}")
     given = reader.parse_args()
+    if given.record is not None and given.command:
+        reader.error("--record: its commands are its own; give none")
     root = given.root.resolve()
     lacks = missing()
     if not lacks and root.exists() and not (root / "made").exists():

@@ -125,8 +125,7 @@ def sentence(record: dict[str, Any]) -> str:
     return (
         f"in {first} of {record['studies']:,} studies it was said of a primary claim that it holds, in {others} of "
         f"another one, in {added} of one that was added; and in {', '.join(shares('does not hold'))} that one does "
-        "not. "
-        f"At least one wrong verdict, of whatever kind, had {percent(record['anywhere'])} of the studies"
+        f"not. At least one wrong verdict, of whatever kind, had {percent(record['anywhere'])} of the studies"
     )
 
 

@@ -414,11 +414,6 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             found = [_said(each, primary, alone=len(studies[name]) == 1) for each in studies[name]]
             told = _text(f"{claim.text} ({claim.caveat})" if claim.caveat else claim.text)
             primaries.append([f"[{label}]({name}.md)", told, "<br>".join(found)])
-    cautious = [
-        (f"[{label}]({name}.md)", study)
-        for name, label in PAPERS.items()
-        if (study := studies[name][0].study).caution
-    ]
     heads = ["paper", "scale", *MARKS.values(), "–", "runs", "core hours", "to decide more of ?"]
     told = sum(
         verdict.evidence.test == NO_TEST
@@ -446,7 +441,11 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "The primary claims. That one holds is tested in this order, and only if all before it hold; that one does "
             "not hold is tested of each:",
             _table(["paper", "claim", "verdict"], primaries),
-            *(f"{label}: {study.caution}" for label, study in cautious),
+            *(
+                f"[{label}]({name}.md): {study.caution}"
+                for name, label in PAPERS.items()
+                if (study := studies[name][0].study).caution
+            ),
             "Everything is made from the kept records in [results/](../../results), and `make docs` makes these pages "
             "again. Core hours are of one processor core, so that a night of ten hours on two cores is 20 of them; "
             "four records at scale quick (DAM and DCM, steered movement, MOHAWK, the README) have those of a machine "

@@ -73,18 +73,15 @@ def import_trace(
         separator,
         Wishes(places, until, with_z, devices),
     )
-    if source.own_clock and timezone is not None:
-        raise InputError(
-            f"{source.path}: times are seconds of a simulation, so --timezone {timezone} has no meaning"
-        )
     time, calendar = seconds(source.columns["time"], timezone, source.names["time"], source.where)
     unix = calendar or (source.geographic and not source.own_clock)
+    if timezone is not None and (source.own_clock or not calendar):
+        times = "seconds of a simulation" if source.own_clock else "numbers of seconds"
+        raise InputError(
+            f"{source.path}, column {source.names['time']!r}: times are {times}, so --timezone {timezone} has no "
+            "meaning"
+        )
     if not calendar:
-        if timezone is not None:
-            raise InputError(
-                f"{source.path}, column {source.names['time']!r}: times are numbers of seconds, so --timezone "
-                f"{timezone} has no meaning"
-            )
         _check_numbers(source, time, unix)
     device, names = devices_of(source.columns["device"])
     _check_order(source, time, device, order)

@@ -159,10 +159,10 @@ READINGS = (
         source="Discussion of Theorem 1",
     ),
     Reading(
-        "other default movements",
-        "Not tested.",
+        "pairs of parameters with DAM and DCM",
+        "Not tested: they are varied together under random movement alone, as in the paper's figures.",
         paper='DCM and DAM "exhibit similar behavior under these conditions"',
-        source="Sec. V",
+        source="Sec. V-B6",
     ),
 )
 

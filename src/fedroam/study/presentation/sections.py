@@ -147,15 +147,16 @@ def _numbers(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iter
         cells = []
     printed = list(dict.fromkeys(f"{papers(each)} {each.cell.value.unit}".strip() for each in cells))
     printed = [claim.paper] if claim.paper else printed
+    label = escape(as_label(result.study))
     if len(printed) == 1:
-        yield f"{escape(as_label(result.study))}: {escape(printed[0])}"
+        yield f"{label}: {escape(printed[0])}"
     elif 1 < len(cells) <= _NAMED:
         told = (
             f"{papers(each)} {each.cell.value.unit} ({each.cell.row}; {each.cell.column})" for each in cells
         )
-        yield f"{escape(as_label(result.study))}: {escape('; '.join(told))}"
+        yield f"{label}: {escape('; '.join(told))}"
     elif cells:
-        yield f"{escape(as_label(result.study))}: {len(cells)} numbers, beside ours in the table"
+        yield f"{label}: {len(cells)} numbers, beside ours in the table"
 
 
 def _beside(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iterator[str]:
@@ -279,22 +280,22 @@ def _most_of(items: Iterable[Item], wanted: set[str]) -> list[Item]:
     )
 
 
-def _of_variants(items: Iterable[Item], wanted: set[str], claim: Claim) -> list[Item]:
-    """Of tables and figures those that have all of some variants, the ones with fewest others first.
+def _of_variants(tables: Iterable[Table], wanted: set[str], claim: Claim) -> list[Table]:
+    """Those that have all of some variants, the ones with fewest others first.
 
     Else the one that has most of them, then the one that has most of the rest, and so on. A table of other measures
     than the claim's is named, alone, where nothing else has them all.
     """
     measures = {name for value in claim.test.compared for name in value.measures}
 
-    def strange(item: Item) -> bool:
-        return isinstance(item, Table) and not any(measures & cell.value.measures for cell in item.cells)
+    def strange(table: Table) -> bool:
+        return not any(measures & cell.value.measures for cell in table.cells)
 
-    ordered = sorted(items, key=lambda item: (strange(item), len(item.variants)))
-    whole = [item for item in ordered if wanted <= set(item.variants)]
-    found = [item for item in whole if not strange(item)] or whole[:1]
-    while not whole and any(wanted & set(item.variants) for item in ordered):
-        found.append(max(ordered, key=lambda item: len(wanted & set(item.variants))))
+    ordered = sorted(tables, key=lambda table: (strange(table), len(table.variants)))
+    whole = [table for table in ordered if wanted <= set(table.variants)]
+    found = [table for table in whole if not strange(table)] or whole[:1]
+    while not whole and any(wanted & set(table.variants) for table in ordered):
+        found.append(max(ordered, key=lambda table: len(wanted & set(table.variants))))
         wanted = wanted - set(found[-1].variants)
     return found
 
