@@ -8,7 +8,8 @@ of claims that shares a level, by the smallest of its p-values, and in any of th
 (Clopper & Pearson, Biometrika 26 (1934) 404).
 
 And of studies with one primary claim, which is true by as much as all seeds of the last look find with a chance of
-80 %: how often it is given up as hopeless before, and how often runs that went on would have found it.
+80 %: how often it is given up as hopeless before, and how often runs that went on would have found it; and how many
+seeds it takes where it is at its bound.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from fedroam.analysis.statistics.chances import power
 from fedroam.analysis.statistics.looks import LOOKS, shared
 from fedroam.analysis.statistics.paired import Evidence, above
-from fedroam.analysis.statistics.verdicts import ALPHA, judge_in_order, power
+from fedroam.analysis.statistics.verdicts import ALPHA, judge_in_order
 from fedroam.randomness import stream
 from fedroam.writing import write_text
 from support.null_studies import LATER, PRIMARY, SECONDARY, drawn, judged, least, whole_study, without_outlook
@@ -79,27 +81,23 @@ def measured(studies: int) -> dict[str, Any]:
 
 
 def given_up(studies: int) -> dict[str, Any]:
-    """How studies of one claim that is true end that stop where it is hopeless, and how they would end without that."""
+    """How studies of one claim that is true end that stop where it is hopeless, and how they would end without that;
+    and how many seeds studies take of one that is at its bound."""
     level = ALPHA / len(LOOKS)
     effect = optimize.brentq(
         lambda d: float(power(d, 1.0, np.array(LOOKS[-1:]), level)[0]) - POWER, 0.01, 5.0
     )
     draw = stream(2, "true claims")
     ends, first, lost = Counter[str](), 0, 0
+    seeds, without = 0, 0
     for _ in range(studies):
-        values = effect + draw.standard_normal(LOOKS[-1])
-        looks: list[Evidence] = []
-        end = ""
-        for seeds in LOOKS:
-            looks.append(above(values[:seeds].tolist()))
-            (verdict,) = judge_in_order([shared(looks)], ALPHA, LOOKS)
-            if not end and verdict.word != "undecided":
-                end = verdict.word
-            elif not end and verdict.hopeless and seeds < LOOKS[-1]:
-                end = "given up"
-                first += seeds == LOOKS[0]
-        lost += end == "given up" and verdict.word == "holds"
-        ends[end or "undecided"] += 1
+        noise = draw.standard_normal(LOOKS[-1])
+        (end, stopped), (would_be, _) = ended(effect + noise)
+        ends[end] += 1
+        first += (end, stopped) == ("given up", LOOKS[0])
+        lost += end == "given up" and would_be == "holds"
+        (_, stopped), (_, last) = ended(noise)
+        seeds, without = seeds + stopped, without + last
     return {
         "studies": studies,
         "effect": effect,
@@ -107,7 +105,23 @@ def given_up(studies: int) -> dict[str, Any]:
         "given_up": share([True] * ends["given up"] + [False] * (studies - ends["given up"])),
         "at_the_first_look": first,
         "would_have_held": lost,
+        "seeds_at_their_bound": {"mean": seeds / studies, "without_giving_up": without / studies},
     }
+
+
+def ended(values: np.ndarray) -> tuple[tuple[str, int], tuple[str, int]]:
+    """How a study of one primary claim ends that gives up where it is hopeless, and how one that does not, by the
+    number of each seed; and after how many seeds."""
+    looks: list[Evidence] = []
+    stopped: tuple[str, int] | None = None
+    for seeds in LOOKS:
+        looks.append(above(values[:seeds].tolist()))
+        (verdict,) = judge_in_order([shared(looks)], ALPHA, LOOKS)
+        if verdict.word != "undecided":
+            break
+        if stopped is None and verdict.hopeless and seeds < LOOKS[-1]:
+            stopped = "given up", seeds
+    return stopped or (verdict.word, seeds), (verdict.word, seeds)
 
 
 def percent(one: dict[str, float]) -> str:
@@ -132,11 +146,14 @@ def sentence(record: dict[str, Any]) -> str:
 def of_true_claims(record: dict[str, Any]) -> str:
     """What the page says of claims that are given up."""
     found = record["true_claims"]
+    studies, held, lost = found["studies"], found["ends"]["holds"], found["would_have_held"]
+    seeds = found["seeds_at_their_bound"]
     return (
-        f"Of {found['studies']:,} simulated primary claims that are true, by as much as {LOOKS[-1]} seeds find with a "
+        f"Of {studies:,} simulated primary claims that are true, by as much as {LOOKS[-1]} seeds find with a "
         f"chance of {100 * POWER:.0f} %, {percent(found['given_up'])} were given up, "
-        f"{100 * found['at_the_first_look'] / found['studies']:.0f} % at the first look, and runs that went on would "
-        f"have found {100 * found['would_have_held'] / found['ends']['given up']:.0f} % of these to hold"
+        f"{100 * found['at_the_first_look'] / studies:.0f} % at the first look, and {100 * held / studies:.1f} % were "
+        f"found to hold, where without giving up it would have been {100 * (held + lost) / studies:.1f} %. Claims at "
+        f"their bounds took {seeds['mean']:.1f} seeds instead of {seeds['without_giving_up']:.1f}"
     )
 
 
@@ -144,8 +161,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--studies", type=int, default=STUDIES, help=f"how many ({STUDIES})")
     parser.add_argument("--record", type=Path, default=RECORD)
+    parser.add_argument(
+        "--only-given-up", action="store_true", help="measure that alone, and keep the rest of the record"
+    )
     given = parser.parse_args()
-    found = measured(given.studies)
+    if given.only_given_up:
+        found = json.loads(given.record.read_text(encoding="utf-8"))
+        found["true_claims"] = given_up(found["studies"])
+    else:
+        found = measured(given.studies)
     write_text(given.record, json.dumps(found, indent=1) + "\n")
     print(f"at least one wrong verdict: {percent(found['anywhere'])}")
     for family, ways in found["families"].items():

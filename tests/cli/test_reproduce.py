@@ -575,15 +575,19 @@ def test_until_decided_goes_on_without_claims_whose_data_is_not_here(
         shutil.rmtree(call.folder / "studies")
 
 
-# What b is ahead of a by, seed by seed, and d of c: hopeless after four seeds, and decided after six.
-AHEAD = {"b": (3.0, 2.7, -0.4, -4.3, 0.0, 0.0), "d": (4.1, 1.6, 2.4, 5.5, 3.0, 3.0)}
+# What b is ahead of a by, seed by seed, and d of c: hopeless after nine seeds, and decided after thirteen.
+AHEAD = {
+    "b": (3.0, 2.7, -0.4, -4.3, 1.7, 2.0, 0.2, -2.0, -1.5),
+    "d": (2.0, 0.5, 1.4, 0.1, 1.0, -0.5, 0.3, 1.5, -0.2, 1.0, 1.0, 1.0, 1.0),
+}
+ALL = {"a", "b", "c", "d"}
 
 
 @pytest.mark.parametrize(
     ("primary", "asked"),
     [
-        (("second",), [(4, {"a", "b", "c", "d"}), (6, {"c", "d"})]),
-        (("first", "second"), [(4, {"a", "b", "c", "d"})]),  # it can hold only after the first one
+        (("second",), [(4, ALL), (6, ALL), (9, ALL), (13, {"c", "d"})]),
+        (("first", "second"), [(4, ALL), (6, ALL), (9, ALL)]),  # it can hold only after the first one
     ],
 )
 def test_until_decided_asks_for_no_run_of_a_claim_that_waits_for_a_hopeless_one(

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedroam.analysis.statistics.chances import power
 from fedroam.analysis.statistics.looks import LOOKS
 from fedroam.analysis.statistics.paired import POWER
-from fedroam.analysis.statistics.verdicts import ALPHA, Word, power
+from fedroam.analysis.statistics.verdicts import ALPHA, Word
 from fedroam.randomness import stream
 from fedroam.study import StudyResult
 from support.null_studies import (

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from fedroam.analysis.statistics.chances import points_to_yes
 from fedroam.analysis.statistics.looks import following
-from fedroam.analysis.statistics.verdicts import points_to_yes
 from fedroam.study.claims import NO_TEST, Claim
 from fedroam.study.evaluation import StudyResult
 from fedroam.study.kept import SIMULATION, RunRecord, Where

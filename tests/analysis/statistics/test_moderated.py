@@ -14,10 +14,11 @@ import pytest
 from scipy import stats
 from scipy.special import polygamma, stdtr, stdtrit
 
+from fedroam.analysis.statistics.chances import points_to_yes, power
 from fedroam.analysis.statistics.looks import LOOKS, following, shared
 from fedroam.analysis.statistics.moderated import SHARE, fitted, moderate, spread_of
 from fedroam.analysis.statistics.paired import POWER, Evidence, above, every, examined
-from fedroam.analysis.statistics.verdicts import holm, judge, judge_in_order, power
+from fedroam.analysis.statistics.verdicts import holm, judge, judge_in_order
 from fedroam.randomness import stream
 
 STUDIES = 4000
@@ -294,9 +295,18 @@ def test_the_share_of_a_look_is_of_the_evidence_so_far() -> None:
     assert found.p_holds == pytest.approx(5 * first.p_holds)
     assert found.p_fails == 1.0
     open_ = judge([shared([second], 5)], looks=LOOKS)[0]
-    assert open_.word == "undecided"
-    assert open_.hopeless
-    assert "hopeless: 20 seeds would decide with a chance of" in open_.reason
+    assert (open_.word, open_.hopeless) == ("undecided", False)
+    third = above([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 0.0])
+    assert (shared([first, second, third], 5).n, found.p_holds) == (
+        9,
+        shared([first, second, third], 5).p_holds,
+    )
+    given_up = judge([shared([second, third], 5)], looks=LOOKS)[0]
+    assert (given_up.word, given_up.hopeless) == ("undecided", True)
+    assert "hopeless: 20 seeds would decide with a chance of" in given_up.reason
+    over = judge([shared([above([1.0, -1.0] * 10)], 5)], looks=LOOKS)[0]
+    assert (over.word, over.hopeless, over.outlook) == ("undecided", True, 0.0)
+    assert over.reason.endswith("; no look is left")
     assert not judge([shared([above([2.0, 0.5, 1.4, 0.1])], 5)], looks=LOOKS)[0].hopeless
     assert not judge([above([1.0, -1.0, 1.0])])[0].hopeless  # nobody looks again
 
@@ -331,12 +341,12 @@ def test_primary_claims_are_tested_in_their_order_at_the_full_level() -> None:
 
 
 def looked(*values: float) -> Evidence:
-    """The evidence of four seeds at the first of the planned looks."""
+    """The evidence of so many seeds at a planned look, the first that was taken."""
     return shared([above(values)], len(LOOKS))
 
 
-# At the first look: hopeless, on its way to "does not hold", to "holds" after some 6 seeds, and after some more.
-LOST, AGAINST = looked(3.0, 2.7, -0.4, -4.3), looked(-2.0, -0.6, -1.0, -0.3)
+# Hopeless at the third look. At the first: on its way to "does not hold", to "holds" after some 6 seeds, and some more.
+LOST, AGAINST = looked(3.0, 2.7, -0.4, -4.3, 0.2, -2.0, 1.7, 2.0, -1.5), looked(-2.0, -0.6, -1.0, -0.3)
 NEAR, SLOW = looked(4.1, 1.6, 2.4, 5.5), looked(2.0, 0.5, 1.4, 0.1)
 
 
@@ -347,15 +357,23 @@ def test_a_claim_that_waits_for_one_that_will_not_hold_is_hopeless() -> None:
         (LOST, "is hopeless"),
         (AGAINST, "points to no"),
         (looked(-3.0, -3.1, -2.9, -3.0), "does not hold"),
+        (looked(*[3.0, -1.0] * 10), "is undecided after the last look"),
     ):
         before, behind, last = judge_in_order([first, NEAR, NEAR], looks=LOOKS)
-        assert (behind.word, behind.seeds, behind.outlook, behind.hopeless) == ("undecided", None, 0.0, True)
+        assert (behind.word, behind.seeds, behind.hopeless) == ("undecided", None, True)
+        assert behind.outlook < 0.01  # it may be refuted, which what it is so far says it will hardly be
         told = (
             f"it can hold only after all primary claims before it, of which one {why}; so it is hopeless, too"
         )
         assert behind.reason == last.reason == told
         assert behind.p_holds == max(first.p_holds, NEAR.p_holds)  # what is planned changes no p-value
         assert before == judge_in_order([first, LOST, LOST], looks=LOOKS)[0]  # nor what stands before it
+    # What points to no by so little that it may well turn is no bar.
+    unsure = looked(-1.0, 1.1, -0.9, 0.6)
+    assert not points_to_yes(unsure)
+    behind = judge_in_order([unsure, NEAR], looks=LOOKS)[1]
+    assert not behind.hopeless
+    assert behind.reason.endswith("has to hold first, and how many decide that one is not known")
     # One that can be refuted may be so, whatever stands before it; of one with no runs nothing is known.
     behind = judge_in_order([LOST, AGAINST], looks=LOOKS)[1]
     against = judge_in_order([AGAINST, LOST], looks=LOOKS)[0]

@@ -10,18 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from fedroam.analysis.statistics.chances import chance, needed, points_to_yes, power
 from fedroam.analysis.statistics.looks import shared
 from fedroam.analysis.statistics.moderated import moderate
 from fedroam.analysis.statistics.paired import Evidence, above, below, every, ratio_above, within
-from fedroam.analysis.statistics.verdicts import (
-    chance,
-    holm,
-    judge,
-    judge_in_order,
-    needed,
-    points_to_yes,
-    power,
-)
+from fedroam.analysis.statistics.verdicts import holm, judge, judge_in_order
 from fedroam.errors import InputError
 from fedroam.randomness import stream
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from fedroam.analysis.statistics.chances import needed, points_to_yes, predicted
 from fedroam.analysis.statistics.looks import FUTILE
 from fedroam.analysis.statistics.paired import MOST_SEEDS, POWER, Evidence
 from fedroam.errors import InputError
@@ -85,9 +86,9 @@ def judge_in_order(
     "It does not hold" is corrected by Holm's method, since a claim may be refuted whatever became of those before it.
     looks: as in `judge`.
 
-    So an undecided claim that points to yes waits for those before it. Where one of them does not hold, is hopeless or
-    points to no, seeds could only refute this one, which they hardly will. Else it takes no fewer seeds than they do,
-    and has no better an outlook.
+    So an undecided claim that points to yes waits for those before it. Where one of them does not hold, is hopeless, or
+    points to no and will hardly turn, seeds could only refute this one, which they hardly will. Else it takes no fewer
+    seeds than they do, and has no better an outlook.
     """
     holds = [float(p) for p in np.maximum.accumulate([e.p_holds for e in evidence])] if evidence else []
     fails = holm([e.p_fails for e in evidence])
@@ -139,11 +140,11 @@ def _ahead(
     levels: of the tests that it holds and that it does not; before: the verdicts on the claims that have to hold first.
     """
     alone = bool(before) and evidence.p_holds <= alpha  # its own evidence is enough
-    barred = next((why for verdict in before if (why := _bar(verdict, alpha))), "")
+    barred = next((why for verdict in before if (why := _bar(verdict, alpha, levels, looks))), "")
     holds, fails = 0.0 if barred else levels[0], levels[1]
     seeds, outlook = needed(evidence, holds, fails), math.nan
     if looks and evidence.n > 1:
-        outlook = float(chance(evidence, np.array(looks[-1:]), holds, fails)[0])
+        outlook = predicted(evidence, looks[-1], holds, fails)
     reason = _undecided(evidence, seeds)
     if alone:
         reason = "it would hold by itself, but a primary claim before it is not established"
@@ -165,19 +166,23 @@ def _ahead(
         outlook = min([outlook, *(verdict.outlook for verdict in waited if not math.isnan(verdict.outlook))])
     if outlook < FUTILE and (barred or not math.isnan(evidence.estimate)):
         chances = f"hopeless: {looks[-1]} seeds would decide with a chance of {100 * outlook:.0f} %"
+        if evidence.n >= looks[-1]:
+            chances = "no look is left"
         reason += "; so it is hopeless, too" if barred else f"; {chances}"
     return seeds, reason, outlook
 
 
-def _bar(verdict: Verdict, alpha: float) -> str:
+def _bar(verdict: Verdict, alpha: float, levels: tuple[float, float], looks: Sequence[int]) -> str:
     """Why a claim will hardly hold any more, of those behind it in the order; empty where it may, or does."""
     if verdict.word == "does not hold":
         return "does not hold"
-    if verdict.hopeless:
-        return "is hopeless"
     found = verdict.evidence
-    refuted = found.p_holds > alpha and not math.isnan(found.estimate) and not points_to_yes(found)
-    return "points to no" if refuted and found.n > 1 else ""
+    if verdict.hopeless:
+        return "is undecided after the last look" if looks and found.n >= looks[-1] else "is hopeless"
+    if found.n < 2 or found.p_holds <= alpha or math.isnan(found.estimate) or points_to_yes(found):
+        return ""
+    may_turn = bool(looks) and predicted(found, looks[-1], levels[0], 0.0) >= FUTILE
+    return "" if may_turn else "points to no"
 
 
 def _by_signs(evidence: Evidence) -> str:
@@ -233,108 +238,6 @@ def _undecided(evidence: Evidence, seeds: int | None) -> str:
         had = f"{evidence.n} seeds had a chance of at least {POWER * 100:.0f} % to decide"
         return f"{had} if effect and spread are as estimated; more would tell"
     return f"about {number} would decide with a chance of {POWER * 100:.0f} % if effect and spread are as estimated"
-
-
-def needed(evidence: Evidence, holds: float, fails: float) -> int | None:
-    """The number of seeds that would decide a claim with probability `POWER`; None: unknown or above `MOST_SEEDS`.
-
-    holds, fails: the levels of the two tests. See `chance` for what it supposes.
-    """
-    seeds = np.arange(2, MOST_SEEDS + 1)
-    enough = chance(evidence, seeds, holds, fails) >= POWER
-    return int(seeds[enough.argmax()]) if enough.any() else None
-
-
-def chance(evidence: Evidence, seeds: np.ndarray, holds: float, fails: float) -> np.ndarray:
-    """The chance that so many seeds decide a claim, for each number of `seeds`.
-
-    It takes the observed effect and spread for the true ones, so it is a rough guide after few seeds. holds, fails:
-    the levels of the two tests. The power is that of a one-sided t test (noncentral t), with as many degrees of freedom
-    beyond n - 1 as the test has now; of a claim with several parts, all that point to yes are needed for yes, one that
-    points to no is enough for no.
-    """
-    nothing = np.zeros(len(seeds))
-    if evidence.parts:
-        yes = [chance(part, seeds, holds, 0.0) for part in evidence.parts if points_to_yes(part)]
-        no = [
-            chance(part, seeds, 0.0, fails / len(evidence.parts))
-            for part in evidence.parts
-            if not points_to_yes(part)
-        ]
-        return np.asarray(np.max(no, axis=0) if no else np.min(yes, axis=0))
-    if evidence.n < 2 or math.isnan(evidence.estimate):
-        return nothing
-    yes_wins = points_to_yes(evidence)
-    level = holds if yes_wins else fails
-    if evidence.kind == "sign":
-        return _chance_by_sign(evidence, seeds, level)
-    spread, more = evidence.spread, evidence.df - (evidence.n - 1)
-    if evidence.kind == "within":
-        near, far = sorted(evidence.bound + sign * abs(evidence.estimate) for sign in (-1, 1))
-        if yes_wins:
-            both = power(near, spread, seeds, level, more) + power(far, spread, seeds, level, more) - 1
-            return np.asarray(np.maximum(both, 0.0))
-        return power(abs(near), spread, seeds, level / 2, more)
-    # The distance from the bound on the scale on which the test was made (logarithms, for ratios).
-    effect = abs(evidence.statistic) * spread / math.sqrt(evidence.n)
-    return power(effect, spread, seeds, level, more)
-
-
-def points_to_yes(evidence: Evidence) -> bool:
-    """Whether a claim is observed: its estimate is on the claim's side of the bound, of several parts that of each.
-
-    P-values do not tell it of a sequence of looks: they are the smallest so far, and may both be 1.
-    """
-    if evidence.parts:
-        return all(points_to_yes(part) for part in evidence.parts)
-    if math.isnan(evidence.estimate):
-        return False
-    if evidence.asks == "within":
-        return abs(evidence.estimate) <= evidence.bound
-    below = evidence.asks == "below"
-    return evidence.estimate <= evidence.bound if below else evidence.estimate >= evidence.bound
-
-
-def power(effect: float, spread: float, seeds: np.ndarray, level: float, more: float = 0.0) -> np.ndarray:
-    """The chance that a one-sided t test over so many seeds finds a mean of `effect`, for each number of `seeds`.
-
-    spread: the standard deviation of a seed; more: degrees of freedom beyond n - 1.
-    """
-    n = np.asarray(seeds)
-    if not effect > 0 or not spread > 0 or not 0 < level < 1:
-        return np.zeros(n.shape)
-    from scipy import stats  # here: a second to load, and most reports never ask for it
-
-    df = n - 1 + more
-    found = stats.nct.sf(stats.t.isf(level, df), df, np.sqrt(n) * effect / spread)
-    return np.asarray(np.nan_to_num(found, nan=1.0))  # SciPy gives up where the effect is enormous
-
-
-def _chance_by_sign(evidence: Evidence, seeds: np.ndarray, level: float) -> np.ndarray:
-    """That of the sign test, if each seed has the observed chance to lie on the side where most do.
-
-    That the mean is within -bound and bound takes two tests, each at the level; that it is not one of two, each at half
-    of it (see `paired.within`).
-    """
-    least, most = np.asarray(evidence.values), np.asarray(evidence.most or evidence.values)
-    bound = math.log(evidence.bound) if evidence.asks == "ratio above" else evidence.bound
-    if evidence.asks != "within":
-        return _chance_of_heads(max((least > bound).mean(), (most < bound).mean()), seeds, level)
-    if points_to_yes(evidence):
-        inside = [(least > -bound).mean(), (most < bound).mean()]
-        both = sum(_chance_of_heads(share, seeds, level) for share in inside) - 1
-        return np.asarray(np.maximum(both, 0.0))
-    return _chance_of_heads(max((least > bound).mean(), (most < -bound).mean()), seeds, level / 2)
-
-
-def _chance_of_heads(share: float, seeds: np.ndarray, level: float) -> np.ndarray:
-    """The chance that an exact test finds heads, which come with the chance `share`, to be more than half of all."""
-    if share <= 0.5 or level <= 0:
-        return np.zeros(len(seeds))
-    from scipy import stats
-
-    hits = stats.binom.isf(level, seeds, 0.5) + 1  # the fewest whose tail is at most the level
-    return np.asarray(np.where(hits <= seeds, stats.binom.sf(hits - 1, seeds, share), 0.0))
 
 
 def p_text(p: float) -> str:
