@@ -118,6 +118,25 @@ def test_compiled_is_python_bit_for_bit(
         np.testing.assert_array_equal(found, expected, strict=True)
 
 
+def test_the_first_arguments_may_be_given_once_and_for_all() -> None:
+    fast = compiled(everything)
+    assert fast is not None
+    one, other = (told([1.0, -2.5, 3.0], [3, 4, -1], 0.5, True) for _ in range(2))
+    for some in (1, 4, 5):
+        given_once = fast.given(*one[:some])
+        for _ in range(2):  # what the arrays hold now counts, not what they held then
+            assert given_once(*one[some:]) == everything(*other)
+            np.testing.assert_array_equal(one[1], other[1], strict=True)
+            np.testing.assert_array_equal(one[0].real, other[0].real, strict=True)
+    both, rows, *rest = one
+    with pytest.raises(TypeError, match="allowed is float64"):
+        fast.given(both, rows.astype(np.float32))
+    with pytest.raises(TypeError, match="allowed is float64"):
+        fast.given(both)(rows.astype(np.float32), *rest)
+    with pytest.raises(ValueError, match="zip"):
+        fast.given(*one[:4])()
+
+
 def test_arrays_of_another_kind_are_refused() -> None:
     fast = compiled(everything)
     assert fast is not None

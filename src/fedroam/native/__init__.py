@@ -2,6 +2,7 @@
 
 from fedroam.native.object_cache import ObjectCache as ObjectCache
 from fedroam.native.object_cache import object_cache as object_cache
+from fedroam.native.of_python import Compiled as Compiled
 from fedroam.native.of_python import compiled as compiled
 from fedroam.native.target import KEPT_TO as KEPT_TO
 from fedroam.native.target import Kernel as Kernel

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 import numpy as np
 from typing_extensions import override
 
-from fedroam.native.target import KernelSpec, Target, ir, kernel, target
+from fedroam.native.target import Kernel, KernelSpec, Target, ir, kernel, target
 
 Value = Any  # of LLVM
 
@@ -51,26 +51,46 @@ class Fields:
 Kind = type[int] | type[float] | type[bool] | Array | Fields
 
 
-def compiled(function: Callable[..., int]) -> Callable[..., int] | None:
-    """A function that gives a whole number, as this machine's code: it gives up Python's lock while it computes.
+class Compiled:
+    """A function that gives a whole number, as this machine's code: it gives up Python's lock while it computes."""
+
+    def __init__(self, made: Kernel, kinds: Sequence[Kind]) -> None:
+        self._made, self._kinds = made, kinds
+
+    def __call__(self, *arguments: Any) -> int:
+        """What it gives. Raises TypeError for arrays of other elements or another shape than it says."""
+        return self.given(*arguments)()
+
+    def given(self, *first: Any) -> Callable[..., int]:
+        """The same, with its first arguments given once and for all; not to be called by two threads at once.
+
+        To look at an array and to ask for its address takes as long as some functions do.
+        """
+        told, later = np.zeros(1, dtype=np.int64), self._kinds[len(first) :]
+        fixed = [
+            number for kind, each in zip(self._kinds, first, strict=False) for number in _handed(kind, each)
+        ]
+        made, address = self._made, told.ctypes.data
+
+        def call(*rest: Any, arrays: tuple[Any, ...] = first) -> int:  # which stay where they are meanwhile
+            numbers = [
+                number for kind, each in zip(later, rest, strict=True) for number in _handed(kind, each)
+            ]
+            made(*fixed, *numbers, address)
+            return int(told[0])
+
+        return call
+
+
+def compiled(function: Callable[..., int]) -> Compiled | None:
+    """A function that gives a whole number, compiled.
 
     None where nothing is compiled (no llvmlite, or `FEDROAM_NATIVE=0`), or the function's source is not there.
-    Raises TypeError where it is called with arrays of other elements or another shape than it says.
     """
     here, spec = target(), OfPython.of(function)
     if here is None or spec is None:
         return None
-    made, kinds = kernel(spec, here), _parameters(function)
-
-    def call(*arguments: Any) -> int:
-        told = np.zeros(1, dtype=np.int64)
-        numbers = [
-            number for kind, each in zip(kinds, arguments, strict=True) for number in _handed(kind, each)
-        ]
-        made(*numbers, told.ctypes.data)
-        return int(told[0])
-
-    return call
+    return Compiled(kernel(spec, here), _parameters(function))
 
 
 @dataclass(frozen=True)

@@ -195,9 +195,10 @@ class GridTerrain:
         yield from (next(found) if holds else None for holds in holding)
 
     def _sketches(self, flyers: Sequence[Flyer]) -> Iterator[Sketch]:
+        remaining = self._listed.remaining()
         for flock in (flyers[first : first + FLYERS] for first in range(0, len(flyers), FLYERS)):
             here = np.array([self.coverage.mix_here(flyer) for flyer in flock])
-            yield from self._listed.sketches(flock, here)
+            yield from self._listed.sketches(flock, here, remaining)
 
     @functools.cached_property
     def _listed(self) -> Listed:

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 
+from fedroam import native
 from fedroam.mobility.distance import within_reach
 from fedroam.mobility.steered.coverage import CoverageMap, near_pairs
 from fedroam.mobility.steered.targets import OtherTargets, overlap
+from fedroam.mobility.steered.windows import NONE, take
 
 MOST_CELLS = 1 << 22  # of a grid all of which is kept: 36 MiB
+MANY = 1 << 14  # points of a grid from which on compiling what is done around each other pays
+_AT_ONCE = 1 << 10  # others that compiled code is told of at once
 
 
 class UnservedGrid:
     """All points of a grid: see `Unserved`.
 
     Others whose places are added in the order of `OtherTargets.places` leave the very same shares. `windows` are the
-    parts of the grid outside of which each of them has left all as it was.
+    parts of the grid outside of which each of them has left all as it was: first row and end, first column and end.
     """
 
     def __init__(self, grid: int, cells: np.ndarray, reach: float, discount: float) -> None:
         """cells: the numbers of the points of the coverage, int64 [points]."""
         self._grid, self._cells = grid, cells
-        self.others, self.windows = 0, list[tuple[slice, slice]]()
+        self.others, self.windows = 0, list[tuple[int, int, int, int]]()
         self._span = int(min(2 * reach, grid - 1))
         around = np.arange(-self._span, self._span + 1)
         dx, dy = np.meshgrid(around, around, indexing="ij")
@@ -32,6 +39,18 @@ class UnservedGrid:
         self._left = np.ones((grid, grid))
         self._near = np.zeros((grid, grid), dtype=bool)
         self._taken = np.zeros((grid, grid), dtype=bool)
+        self._take: Callable[[int], int] | None = None
+        self._places = np.empty(2 * _AT_ONCE, dtype=np.int64)
+        if grid**2 >= MANY and (compiled := _compiled()) is not None:
+            changing = (self._left, self._near, self._taken, self._factors)
+            widths = (_widths(self._close), _widths(self._none_left))
+            flat = (each.reshape(-1) for each in changing)
+            self._take = compiled.given(*flat, *widths, grid, self._span, self._places)
+
+    @property
+    def window_size(self) -> int:
+        """How many points a window has at most."""
+        return int((2 * self._span + 1) ** 2)
 
     @classmethod
     def of(cls, grid: int, cells: np.ndarray, others: OtherTargets) -> UnservedGrid | None:
@@ -47,17 +66,27 @@ class UnservedGrid:
         """More others head for these places, float64 [others, 2], m."""
         self.others += len(places)
         span, last = self._span, self._grid
-        for x, y in (places - 1).astype(int).tolist():
-            left, low = max(0, x - span), max(0, y - span)
-            there = slice(left, min(last, x + span + 1)), slice(low, min(last, y + span + 1))
-            own = (
-                slice(left - x + span, there[0].stop - x + span),
-                slice(low - y + span, there[1].stop - y + span),
-            )
-            self.windows.append(there)
-            self._left[there] *= self._factors[own]
-            self._near[there] |= self._close[own]
-            self._taken[there] |= self._none_left[own]
+        numbers = (places - 1).astype(np.int64)
+        for x, y in numbers.tolist():
+            window = max(0, x - span), min(last, x + span + 1), max(0, y - span), min(last, y + span + 1)
+            self.windows.append(window)
+            if self._take is None:
+                self._take_slowly(window, x, y)
+        if self._take is not None:
+            for some in (numbers[first : first + _AT_ONCE] for first in range(0, len(numbers), _AT_ONCE)):
+                self._places[: 2 * len(some)] = some.reshape(-1)
+                self._take(len(some))
+
+    def _take_slowly(self, window: tuple[int, int, int, int], x: int, y: int) -> None:
+        """`take` of one place, where it is not compiled."""
+        there = slice(*window[:2]), slice(*window[2:])
+        own = tuple(
+            slice(each.start - at + self._span, each.stop - at + self._span)
+            for each, at in zip(there, (x, y), strict=True)
+        )
+        self._left[there] *= self._factors[own]
+        self._near[there] |= self._close[own]
+        self._taken[there] |= self._none_left[own]
 
     def at(self, rows: np.ndarray) -> np.ndarray:
         """The shares left around the points in these rows of the coverage, float64 [rows]."""
@@ -109,3 +138,19 @@ class UnservedPoints:
     def taken(self, rows: np.ndarray) -> np.ndarray:
         """Whether one of the others leaves nothing around the points in these rows, bool [rows]."""
         return np.asarray(self._taken[rows])
+
+
+def _widths(flags: np.ndarray) -> np.ndarray:
+    """How far from its middle each row reaches that is true there, on both sides alike; int64 [rows]."""
+    middle = flags.shape[1] // 2
+    return np.where(flags[:, middle], flags[:, middle:].sum(axis=1) - 1, NONE)
+
+
+def _compiled() -> native.Compiled | None:
+    """`take`, compiled where that can be."""
+    return _take() if native.target() is not None else None
+
+
+@functools.cache
+def _take() -> native.Compiled | None:
+    return native.compiled(take)

@@ -11,7 +11,7 @@ from fedroam.mobility.grid import numbers_of
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
 from fedroam.mobility.steered.sketches import pieces as pieces_module
 from fedroam.mobility.steered.sketches.flock import Flock, off_by
-from fedroam.mobility.steered.sketches.pieces import Pieces
+from fedroam.mobility.steered.sketches.pieces import Handed, Pieces
 from fedroam.randomness import stream
 from support.slow_steering import slow_distances
 
@@ -110,7 +110,7 @@ def test_what_is_added_is_what_the_points_weigh_less(block, way, share, monkeypa
         points = stream(first, "points").integers(0, GRID**2, size=60)
         weights = np.where(stream(first, "none").random(60) < 0.3, 0.0, -case.shares[points])
         sums = flock.sums(pieces, pieces.points)
-        flock.add(sums, pieces, pieces.of[points], weights, first)
+        flock.add(sums, pieces, Handed(pieces.of[points], weights), len(points), first)
         for m in range(first, 13):
             change = np.bincount(points, weights, minlength=GRID**2)
             np.testing.assert_allclose(

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedroam.mobility.steered import grid as steered_grid
+from fedroam.mobility.steered import unserved as unserved_module
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
 from fedroam.mobility.steered.grid import GridTerrain
 from fedroam.mobility.steered.sketches import grid_sketch as grid_sketch_module
@@ -38,6 +39,7 @@ def flyers_over(over: GridTerrain, seed: int, number: int, share: float) -> list
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few points are sketched, too, in several blocks."""
     monkeypatch.setattr(steered_grid, "FEW", 0)
+    monkeypatch.setattr(unserved_module, "MANY", 0)
     for module in (pieces_module, grid_sketch_module):
         monkeypatch.setattr(module, "BLOCK", 50)
     if request.param == "plain":
@@ -129,3 +131,25 @@ def test_flyers_may_draw_in_any_order_and_again() -> None:
             np.testing.assert_array_equal(found, over.everywhere(flyers[k]).draw(0.37, given_others))
         others.append(np.array([[5.0 + k, 9.0]]))
         kept.add(others[-1])
+
+
+@pytest.mark.usefixtures("way")
+def test_flocks_may_draw_by_turns_and_from_what_others_leave_of_several(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What one flock has followed another one has not; nor has either what is left in another place."""
+    monkeypatch.setattr(steered_grid, "FLYERS", 4)
+    over = terrain(3, 2.0, 5)
+    flyers = [flyer for flyer in flyers_over(over, 3, 16, 1.0) if flyer.own.any()][:8]
+    sketches = list(over.sketches(flyers))
+    others = [[np.array([[3.0, 4.0]])], [np.array([[9.0, 9.0]])]]
+    keeping = [UnservedGrid.of(GRID, over.cells, OtherTargets(each[0], 2.0, 1.0)) for each in others]
+    for k, place in ((0, 0), (1, 0), (5, 0), (2, 0), (6, 1), (6, 0), (3, 0), (7, 0), (7, 1)):
+        sketch, kept = sketches[k], keeping[place]
+        assert sketch is not None
+        assert kept is not None
+        avoided = OtherTargets(np.concatenate(others[place]), 2.0, 1.0)
+        found = sketch.draw(0.61, kept)
+        np.testing.assert_array_equal(found, over.everywhere(flyers[k]).draw(0.61, avoided))
+        others[place].append(np.array([[2.0 + k, 8.0 + place]]))
+        kept.add(others[place][-1])

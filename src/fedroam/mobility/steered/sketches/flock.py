@@ -70,13 +70,13 @@ class Flock:
             self._add(found, pieces, Handed(pieces.all, weights), pieces.to_blocks, range(self._flyers))
         return found
 
-    def add(
-        self, sums: np.ndarray, pieces: Pieces, which: np.ndarray, weights: np.ndarray, flyer: int
-    ) -> None:
-        """Add the distances times weights (float64 [some]) of these pieces (int64 [some], or the number of pieces for
-        none) to such sums, for this flyer and all that follow."""
+    def add(self, sums: np.ndarray, pieces: Pieces, changed: Handed, count: int, flyer: int) -> None:
+        """Add the distances times weights of some pieces to such sums, for this flyer and all that follow.
+
+        changed: pieces (int64, or the number of pieces for none) and weights (float64), of which so many count.
+        """
         there = sums[flyer // self._lanes :]
-        self._add(there, pieces, Handed(which, weights), pieces.to_blocks, range(flyer, self._flyers))
+        self._add(there, pieces, changed, pieces.to_blocks, range(flyer, self._flyers), count)
 
     def distances(self, pieces: Pieces, block: int, flyer: int) -> np.ndarray:
         """Those of one flyer at the points of a block, 0 where nobody is heard; float64 [points]."""
@@ -85,13 +85,22 @@ class Flock:
         self._add(found, pieces, chosen, pieces.to_themselves, range(flyer, flyer + 1))
         return np.asarray(found[0, :, flyer % self._lanes][of])
 
-    def _add(self, found: np.ndarray, pieces: Pieces, chosen: Handed, place: Handed, flyers: range) -> None:
+    def _add(
+        self,
+        found: np.ndarray,
+        pieces: Pieces,
+        chosen: Handed,
+        place: Handed,
+        flyers: range,
+        count: int | None = None,
+    ) -> None:
         """Add, for these flyers at least, the pieces that are chosen, with their weights, each where its place is.
 
-        found: from the vector of the first of these flyers on.
+        found: from the vector of the first of these flyers on; count: how many of those chosen count, if not all.
         """
-        which, weights = chosen.arrays
+        number = len(chosen.arrays[0]) if count is None else count
         if self._target is None:
+            which, weights = (each[:number] for each in chosen.arrays)
             some, of = np.unique(which, return_inverse=True)
             some, weights = some[some < len(pieces)], np.bincount(of, weights)
             weights, there = weights[: len(some)], place.arrays[0][some]
@@ -107,7 +116,7 @@ class Flock:
         apart, here, samples, *known = (begin + vector * step for begin, step in self._addresses)
         heard = pieces.for_all if self.knows_all else pieces.for_some
         arrays = *chosen.addresses, *place.addresses, apart, here, samples, found.ctypes.data
-        numbers = len(which), found.shape[1], len(pieces), *([] if self.knows_all else [len(pieces.counts)])
+        numbers = number, found.shape[1], len(pieces), *([] if self.knows_all else [len(pieces.counts)])
         kernel(*arrays, *heard.addresses, *known, *numbers)
 
     def _plain_all(self, pieces: Pieces) -> Iterator[np.ndarray]:

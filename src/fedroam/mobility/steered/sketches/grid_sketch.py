@@ -13,6 +13,7 @@ from fedroam.mobility.steered.coverage import CoverageMap, Flyer, class_mix
 from fedroam.mobility.steered.sketches.certainty import Laid, rounding
 from fedroam.mobility.steered.sketches.flock import Flock
 from fedroam.mobility.steered.sketches.pieces import BLOCK, Pieces
+from fedroam.mobility.steered.sketches.remaining import Remaining
 from fedroam.mobility.steered.targets import Unserved
 from fedroam.mobility.steered.unserved import UnservedGrid
 
@@ -31,15 +32,20 @@ class Listed:
     cells: np.ndarray
     grid: int
 
-    def sketches(self, flyers: Sequence[Flyer], here: np.ndarray) -> Iterator[Sketch]:
+    def sketches(self, flyers: Sequence[Flyer], here: np.ndarray, remaining: Remaining) -> Iterator[Sketch]:
         """For each flyer of a flock, in turn, a sketch of all points of the grid.
 
-        here: the class mixes at their places, float64 [flyers, classes].
+        here: the class mixes at their places, float64 [flyers, classes]; remaining: what flocks share that draw one
+        after the other.
         """
-        weighed = Weighed(self, Flock(flyers, here))
+        weighed = Weighed(self, Flock(flyers, here), remaining)
         # Where nobody is heard, each is alone with its own samples.
         elsewhere = np.linalg.norm(class_mix(np.array([flyer.own for flyer in flyers])) - here, axis=1)
         return (Sketch(weighed, number, weight) for number, weight in enumerate(elsewhere.tolist()))
+
+    def remaining(self) -> Remaining:
+        """What others leave of its points, for flocks that draw one after the other."""
+        return Remaining(self.pieces.by_samples, self.grid)
 
     @functools.cached_property
     def pieces(self) -> Pieces:
@@ -55,56 +61,53 @@ class Listed:
 class Weighed:
     """What the listed points weigh for the flyers of a flock, who draw in turn, less what others take meanwhile."""
 
-    def __init__(self, listed: Listed, flock: Flock) -> None:
-        self.listed, self._flock = listed, flock
+    def __init__(self, listed: Listed, flock: Flock, remaining: Remaining) -> None:
+        """remaining: of the listed points, which flocks that draw one after the other share."""
+        self.listed, self._flock, self._remaining = listed, flock, remaining
         self.off = flock.off
         self._sums: np.ndarray | None = None  # of the blocks, as `Flock.sums` gives them
         self._kept: UnservedGrid | None = None
-        # Shares of the points when that was begun, all together, and what of these was taken since.
-        self._shares, self._taken = 0.0, 0.0
+        self._seen = (0, 0)  # how often the remaining were summed up, and who was followed since
+        self._taken = 0.0  # by others when it began
+        self._added = 0  # numbers, to the sum of any block since
         self._last = 0  # who has drawn
 
     def laid(self, flyer: int, kept: UnservedGrid | None) -> tuple[Laid, float, float, int]:
         """The weights of the listed points for one of the flock, given what others leave.
 
-        Also how far the sum of any of them may be off, by what their distances are off alone; what they may sum up to
-        on the way to it; and how many numbers are added, or multiplied, for it.
+        Also how far the sum of any of them may be off, by what distances and shares are off alone; what they may sum up
+        to on the way to it; and how many numbers are added, or multiplied, for it.
         """
-        begun = self._sums is not None and kept is self._kept and flyer >= self._last
-        if begun and kept is not None:
-            self._follow(kept, flyer)
-        # Where much has been taken, what is left is known less well.
-        if not begun or 2 * self._taken > self._shares:
+        left, begun = self._remaining, self._sums is not None and kept is self._kept and flyer >= self._last
+        if kept is not None:
+            # What a flock has not seen, as another one drew meanwhile, it has to begin with.
+            begun = begun and self._seen == (left.times, left.followed)
+            for count in left.look(kept):
+                if begun and self._sums is not None:
+                    self._flock.add(self._sums, left.pieces, left.changed, count, flyer)
+                    self._added += count
+            begun = begun and self._seen[0] == left.times
+            self._seen = left.times, left.followed
+        if not begun:
             self._begin(kept)
         assert self._sums is not None
         self._last = flyer
         laid = Laid(self._flock.of(self._sums, flyer), lambda block: self._inside(block, flyer, kept))
-        largest = float(self._flock.of(self._begun, flyer)[0]) + _LARGEST * self._taken
-        return laid, self.off * (self._shares + 2 * self._taken), largest, self._numbers
+        weighed = float(self._flock.of(self._begun, flyer)[0])
+        off, numbers = self.off * self._shares, len(self.listed.cells) + self._added
+        if kept is None:
+            return laid, off, weighed, numbers
+        # What was left of a piece when all was summed up is what is now and what was taken since.
+        off = self.off * (left.begun + 2 * left.taken)
+        off += rounding(weighed + _LARGEST * left.taken, left.numbers)
+        return laid, off, weighed + _LARGEST * (left.taken - self._taken), numbers
 
     def _begin(self, kept: UnservedGrid | None) -> None:
-        pieces = self.listed.pieces.by_samples if self._flock.knows_all else self.listed.pieces
-        weights = pieces.points
-        if kept is not None:
-            self._left, self._followed = kept.everywhere().copy(), len(kept.windows)
-            weights = pieces.shares(self._left)
+        pieces = self.listed.pieces.by_samples
+        weights = pieces.points if kept is None else self._remaining.shares[:-1]
         self._kept, self._sums = kept, self._flock.sums(pieces, weights)
         self._begun = self._sums.sum(axis=1, keepdims=True)
-        self._shares, self._taken, self._numbers = float(weights.sum()), 0.0, len(self.listed.cells)
-
-    def _follow(self, kept: UnservedGrid, flyer: int) -> None:
-        """Subtract what others have taken since."""
-        assert self._sums is not None
-        grid = self.listed.grid, self.listed.grid
-        pieces, now, before = self.listed.pieces, kept.everywhere().reshape(grid), self._left.reshape(grid)
-        for window in kept.windows[self._followed :]:
-            change = now[window] - before[window]
-            before[window] = now[window]
-            which = pieces.of.reshape(grid)[window]
-            self._flock.add(self._sums, pieces, which.ravel(), change.ravel(), flyer)
-            self._taken -= float(change.sum())
-            self._numbers += change.size
-        self._followed = len(kept.windows)
+        self._shares, self._taken, self._added = float(weights.sum()), self._remaining.taken, 0
 
     def _inside(self, block: int, flyer: int, kept: UnservedGrid | None) -> tuple[int, np.ndarray]:
         """The number of the first point of a block, and what the points in it weigh that are listed; 0 of others."""
