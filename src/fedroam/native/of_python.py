@@ -70,12 +70,14 @@ class Compiled:
         fixed = [
             number for kind, each in zip(self._kinds, first, strict=False) for number in _handed(kind, each)
         ]
-        made, address = self._made, told.ctypes.data
+        made, address, whole = self._made, told.ctypes.data, all(kind is int for kind in later)
 
         def call(*rest: Any, arrays: tuple[Any, ...] = first) -> int:  # which stay where they are meanwhile
-            numbers = [
-                number for kind, each in zip(later, rest, strict=True) for number in _handed(kind, each)
-            ]
+            numbers: Sequence[int] = rest
+            if not whole or len(rest) != len(later):
+                numbers = [
+                    number for kind, each in zip(later, rest, strict=True) for number in _handed(kind, each)
+                ]
             made(*fixed, *numbers, address)
             return int(told[0])
 

@@ -31,7 +31,7 @@ class Laid:
     def __init__(self, sums: np.ndarray, inside: Callable[[int], tuple[int, np.ndarray]]) -> None:
         """sums: of the weights of each block, float64 [blocks]; inside: for a block the index of its first weight, and
         its weights, float64."""
-        self._ends, self._inside = np.cumsum(sums), inside
+        self._ends, self._inside = sums.cumsum(), inside
 
     @classmethod
     def of(cls, weights: np.ndarray, shares: np.ndarray | None = None) -> Laid:
@@ -53,13 +53,13 @@ class Laid:
 
         doubt: how far the end of a weight, the total, and so the target, may be from where they belong.
         """
-        block = int(np.searchsorted(self._ends, target, side="right"))
+        block = int(self._ends.searchsorted(target, side="right"))
         if block == len(self._ends):
             return None
         before = float(self._ends[block - 1]) if block else 0.0
         first, weights = self._inside(block)
-        ends = before + np.cumsum(weights)
-        at = int(np.searchsorted(ends, target, side="right"))
+        ends = before + weights.cumsum()
+        at = int(ends.searchsorted(target, side="right"))
         if at == len(ends):
             return None
         begin, end = (float(ends[at - 1]) if at else before), float(ends[at])

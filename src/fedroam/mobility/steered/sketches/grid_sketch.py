@@ -102,6 +102,13 @@ class Weighed:
         off += rounding(weighed + _LARGEST * left.taken, left.numbers)
         return laid, off, weighed + _LARGEST * (left.taken - self._taken), numbers
 
+    def elsewhere(self, kept: UnservedGrid | None) -> tuple[float, float]:
+        """What is left of the points that are not listed, all together, when somebody is laid; and how far it may be
+        off."""
+        if kept is None:
+            return float(len(self.listed.unlisted)), 0.0
+        return float(self._remaining.shares[-1]), rounding(*self._remaining.elsewhere)
+
     def _begin(self, kept: UnservedGrid | None) -> None:
         pieces = self.listed.pieces.by_samples
         weights = pieces.points if kept is None else self._remaining.shares[:-1]
@@ -142,10 +149,11 @@ class Sketch:
         # As `GridTargets` lays them: listed points, then others that lose something, then all that weigh the same.
         others = self.weighed.listed.unlisted
         listed, off, largest, numbers = self.weighed.laid(self.number, kept)
-        left = float(len(others)) if kept is None else float(kept.at_cells(others).sum())
+        left, left_off = self.weighed.elsewhere(kept)
         total = listed.total + self.elsewhere * left
         numbers += len(others) + (0 if kept is None else kept.others)
-        doubt = off + self.weighed.off * left + rounding(largest + self.elsewhere * left, numbers)
+        doubt = off + self.weighed.off * left + self.elsewhere * left_off
+        doubt += rounding(largest + self.elsewhere * left, numbers)
         target = value * total
         if (at := listed.falls_on(target, doubt)) is not None:
             return at

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedroam import native
-from fedroam.mobility.steered.sketches.pieces import Handed, Pieces
+from fedroam.mobility.steered.sketches.pieces import BLOCK, Handed, Pieces
 from fedroam.mobility.steered.unserved import UnservedGrid
 from fedroam.mobility.steered.windows import follow
 
@@ -16,10 +16,10 @@ from fedroam.mobility.steered.windows import follow
 class Remaining:
     """The shares that others leave, summed up over each piece, as they were when last looked at.
 
-    shares: float64 [pieces + 1], the last of points that are in none; begun: the sum of all when they were summed up
-    point by point, which was done `times` times; taken: what has been taken since; numbers: how many numbers were added
-    to any of them since; followed: how many others were there. changed: the pieces (int64) that the last one has
-    changed, and by how much.
+    shares: float64 [pieces + 1], the last of points that are in none; begun: the sum of those of pieces when they were
+    summed up point by point, which was done `times` times; taken: what has been taken since; numbers: how many numbers
+    were added to that of any piece since, at most; elsewhere: what the last one was, and as many numbers of its own;
+    followed: how many others were there. changed: the pieces (int64) that the last one has changed, and by how much.
     """
 
     def __init__(self, pieces: Pieces, grid: int) -> None:
@@ -28,6 +28,8 @@ class Remaining:
         self._kept: UnservedGrid | None = None
         self.begun, self.taken = 0.0, 0.0
         self.times, self.numbers, self.followed = 0, 0, 0
+        self.elsewhere = 0.0, 0
+        self._rows = BLOCK // grid + 2  # that a piece is in, at most
 
     def look(self, kept: UnservedGrid) -> Iterator[int]:
         """Take note of those whom `kept` has had since the last look, in turn: how many of `changed` count for each.
@@ -40,8 +42,10 @@ class Remaining:
         for window in kept.windows[self.followed :]:
             count = self._follow(*window)
             self.taken -= float(self.changed.arrays[1][count])
-            # A piece is at most once in each row of a window, and each row adds up at most as many points as it has.
-            self.numbers += 2 * max(window[1] - window[0], window[3] - window[2])
+            # Each point is added to what follows itself, and that to the piece.
+            rows, columns = window[1] - window[0], window[3] - window[2]
+            self.numbers += 2 * min(rows, self._rows) * columns
+            self.elsewhere = self.elsewhere[0], self.elsewhere[1] + 2 * rows * columns
             self.followed += 1
             yield count
         if 2 * self.taken > self.begun:
@@ -52,6 +56,7 @@ class Remaining:
         self._known = left.copy()
         self.shares = np.bincount(self.pieces.of, left, minlength=len(self.pieces) + 1)
         self.begun, self.taken = float(self.shares[:-1].sum()), 0.0
+        self.elsewhere = float(self.shares[-1]), 0
         self.numbers, self.followed, self.times = 0, len(kept.windows), self.times + 1
         room = kept.window_size
         self.changed = Handed(np.empty(room, dtype=np.int64), np.empty(room + 1))
