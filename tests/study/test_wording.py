@@ -219,6 +219,14 @@ def test_one_claim_and_one_primary_claim_are_not_told_as_several(find: Find) -> 
     )
 
 
+def test_cards_of_primary_claims_come_first_in_the_order_in_which_they_are_tested(find: Find) -> None:
+    result = evaluate_study(replace(study(), primary=("one", "two")), "full", range(2), find)
+    assert [claim.name for claim, _ in result.claims()] == ["one", "two", "four", "later"]
+    assert all(verdict is result.verdicts[claim.name] for claim, verdict in result.claims())
+    cards = re.findall(r'id="claim-([a-z]+)"', claims_html(result))
+    assert cards == ["one", "two", "four", "later"]
+
+
 def without_c(find: Find) -> Find:
     """As if one variant had not run."""
     return lambda variant, seed: None if variant == "c" else find(variant, seed)

@@ -119,8 +119,10 @@ class StudyResult:
         return self.reader.kept()
 
     def claims(self) -> list[tuple[Claim, Verdict | None]]:
-        """Each claim with its verdict; None where the scale cannot test it."""
-        return [(claim, self.verdicts.get(claim.name)) for claim in self.study.claims]
+        """Each claim with its verdict, the primary ones first, in their order; None where the scale cannot test it."""
+        first = {name: k for k, name in enumerate(self.study.primary)}
+        claims = sorted(self.study.claims, key=lambda claim: first.get(claim.name, len(first)))
+        return [(claim, self.verdicts.get(claim.name)) for claim in claims]
 
 
 def evaluate_study(
