@@ -27,7 +27,7 @@ from fedroam.study import Study
 from fedroam.study.claims import NO_TEST
 from fedroam.study.evaluation import StudyResult, evaluate_study
 from fedroam.study.kept import FILE, SIMULATION, Records, RunRecord, line_numbers, write_records
-from fedroam.study.kept_files import write_kept_files
+from fedroam.study.kept_files import kept_figure, write_kept_files
 from fedroam.study.outlook import Outlook, outlook, played_seconds
 from fedroam.study.presentation.ahead import hours_words, time_words
 from fedroam.study.presentation.exhibits import (
@@ -360,7 +360,9 @@ def _record(found: Sequence[Kept]) -> Iterator[str]:
         yield _block(found[0].command)
     yield (
         "`make docs` makes this page from the record again, without computing a run; `make results` also judges it "
-        "anew and draws its figures."
+        "anew and draws its figures. Figures are kept as the page shows them. A scale's own are drawn from its runs, "
+        f"without computing one: `fedroam reproduce {found[0].study.name} figures --judge-only --scale SCALE --records "
+        f"results/{found[0].study.name}/SCALE`."
     )
     for each in found:
         if each.records.runs:
@@ -543,13 +545,29 @@ def write_pages(made: Mapping[str, Callable[[str], str]]) -> None:
 def main() -> int:
     """Judge each record anew and write the files beside it, then the pages."""
     for name in PAPERS:
-        for each in kept(name):
-            if each.records.runs:
-                write_records(each.folder, each.records.judged_by(len(each.result.seeds), each.looks))
-                write_kept_files(each.folder, each.result, each.records, each.outlook)
-                print(f"{each.folder.relative_to(RECORDS.parent)}: {verdicts_words(each.result)}")
+        scales = [each for each in kept(name) if each.records.runs]
+        for each in scales:
+            write_records(each.folder, each.records.judged_by(len(each.result.seeds), each.looks))
+            write_kept_files(each.folder, each.result, each.records, each.outlook)
+            print(f"{each.folder.relative_to(RECORDS.parent)}: {verdicts_words(each.result)}")
+        if scales:
+            leave_out_figures(kept(name))
     write_pages(pages(all_kept()))
     return 0
+
+
+def leave_out_figures(found: Sequence[Kept]) -> None:
+    """Keep no picture that the page does not show: the kept runs give it at any time."""
+    shown = page(found)
+    for each in found:
+        for figure in each.study.figures:
+            file = each.figures.get(figure.name, "")
+            if (
+                file
+                and f'src="{each.at}/{file}"' not in shown
+                and kept_figure(figure, each.result) is not None
+            ):
+                (each.folder / file).unlink()
 
 
 if __name__ == "__main__":

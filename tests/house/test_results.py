@@ -135,6 +135,18 @@ def test_files_beside_the_runs_are_made_of_them(record: str, studies: Any) -> No
 
 
 @pytest.mark.parametrize("record", KEPT)
+def test_pictures_that_no_page_shows_are_kept_only_where_the_runs_do_not_give_them(
+    record: str, studies: Any
+) -> None:
+    name, scale = record.split("/")
+    kept = next(one for one in studies[name] if one.scale == scale)
+    for figure in kept.study.figures:
+        file = f"results/{record}/figures/{figure.name}.svg"
+        if (ROOT / file).is_file() and f'<img src="../../{file}"' not in PAGES[f"docs/results/{name}.md"]:
+            assert kept_figure(figure, kept.result) is None, f"{file}: run `make results`"
+
+
+@pytest.mark.parametrize("record", KEPT)
 def test_tables_of_the_page_reckoned_again_from_the_lines(
     record: str, studies: Any, by_hand: Callable[[str], dict[str, ByHand]]
 ) -> None:
@@ -332,7 +344,9 @@ def test_a_scale_that_is_only_begun_leaves_the_page_to_what_is_decided(
     found = results.kept("reza", tmp_path)
     assert [(one.scale, one.looked) for one in found] == [("quick", True), ("medium", False)]
     page = unescape(results.page(found))
-    assert re.search(r"Of 17 claims 5 hold.* at scale quick", page)
+    words = [each["verdict"] for each in json.loads((RESULTS / "reza/quick/claims.json").read_text("utf-8"))]
+    judged = [word for word in words if word != "not at this scale"]
+    assert re.search(rf"Of {len(judged)} claims {judged.count('holds')} hold.* at scale quick", page)
     assert re.search(
         r"<li>Scale medium: in part: \d of \d+ variants, .*, 3 runs.* No claim can be judged by", page
     )
@@ -505,7 +519,7 @@ def test_an_item_of_a_papers_study_computed_again_lands_in_its_interval(tmp_path
         for folder in (RESULTS / place, tmp_path / place)
     }
     kept, found = judged.values()
-    assert (kept["n"], found["n"]) == (13, 2)
+    assert (kept["n"] >= 13, found["n"]) == (True, 2)
     assert abs(found["estimate"] - kept["estimate"]) < 3 * kept["spread"] / math.sqrt(2)  # of a mean of two
 
 

@@ -135,6 +135,8 @@ def test_the_first_arguments_may_be_given_once_and_for_all() -> None:
         fast.given(both)(rows.astype(np.float32), *rest)
     with pytest.raises(ValueError, match="zip"):
         fast.given(*one[:4])()
+    with pytest.raises(TypeError, match=f"found {len(one) + 1} arguments, allowed are {len(one)}"):
+        fast(*one, 1)
 
 
 def test_arrays_of_another_kind_are_refused() -> None:

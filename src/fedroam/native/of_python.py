@@ -66,6 +66,8 @@ class Compiled:
 
         To look at an array and to ask for its address takes as long as some functions do.
         """
+        if len(first) > len(self._kinds):
+            raise TypeError(f"found {len(first)} arguments, allowed are {len(self._kinds)}")
         told, later = np.zeros(1, dtype=np.int64), self._kinds[len(first) :]
         fixed = [
             number for kind, each in zip(self._kinds, first, strict=False) for number in _handed(kind, each)

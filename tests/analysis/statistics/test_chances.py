@@ -125,6 +125,23 @@ def test_predictive_power_is_a_chance_and_the_same_seen_in_a_mirror(
     assert 0 <= predicted(within(values, 1.0), LAST, holds, fails) <= 1
 
 
+def test_predictive_power_of_a_claim_to_be_near_0_whose_signs_are_tested_counts_both_ends() -> None:
+    """Six seeds, four of them above the margin, two within: 14 more have k above it with the chance of Beta's integral,
+    and those within are none too few to be below."""
+    found = within([np.inf] * 4 + [0.0] * 2, 1.0)
+    assert found.kind == "sign"
+    weights = [Fraction(7 * math.comb(6, 4) * math.comb(14, k), 21 * math.comb(20, 4 + k)) for k in range(15)]
+    for fails in (0.1, 0.05, 0.02):
+        least = int(stats.binom.isf(fails / 2, 20, 0.5)) + 1
+        above_it = sum((weights[k] for k in range(15) if 4 + k >= least), Fraction(0))
+        below_it = sum(
+            (Fraction(7 * math.comb(14, k), 21 * math.comb(20, k)) for k in range(15) if k >= least),
+            Fraction(0),
+        )
+        told = predicted(found, 20, 0.0, fails)
+        assert told == pytest.approx(float(above_it + below_it), rel=1e-9)
+
+
 def test_of_several_parts_the_least_likely_one_bounds_that_all_hold() -> None:
     sure, open_, against = (
         above([3.0, 2.0, 2.6, 2.2]),
@@ -133,11 +150,17 @@ def test_of_several_parts_the_least_likely_one_bounds_that_all_hold() -> None:
     )
     both = predicted(every([sure, open_]), LAST, LEVEL, LEVEL)
     assert both == pytest.approx(
-        predicted(open_, LAST, LEVEL, 0.0) + predicted(open_, LAST, 0.0, LEVEL / 2), rel=1e-9
+        predicted(open_, LAST, LEVEL, 0.0)
+        + predicted(open_, LAST, 0.0, LEVEL / 2)
+        + predicted(sure, LAST, 0.0, LEVEL / 2),
+        rel=1e-9,
     )
     refuted = predicted(every([sure, against]), LAST, LEVEL, LEVEL)
     assert refuted == pytest.approx(
-        predicted(against, LAST, LEVEL, 0.0) + predicted(against, LAST, 0.0, LEVEL / 2), rel=1e-9
+        predicted(against, LAST, LEVEL, 0.0)
+        + predicted(against, LAST, 0.0, LEVEL / 2)
+        + predicted(sure, LAST, 0.0, LEVEL / 2),
+        rel=1e-9,
     )
 
 
@@ -145,6 +168,7 @@ def test_what_is_no_number_decides_nothing() -> None:
     void = above([1.0, math.nan, 2.0])
     assert predicted(void, LAST, LEVEL, LEVEL) == predicted(above([1.0]), LAST, LEVEL, LEVEL) == 0.0
     assert predicted(every([void, above([3.0, 2.0, 2.5])]), LAST, LEVEL, 0.0) == 0.0
+    assert predicted(above([1.0, 2.0, 3.0], math.inf), LAST, 0.0, 0.0) == 0.0
 
 
 def test_claims_that_are_true_lose_hardly_any_power_by_what_is_given_up() -> None:

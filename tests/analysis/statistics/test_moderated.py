@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 from scipy.special import polygamma, stdtr, stdtrit
 
-from fedroam.analysis.statistics.chances import points_to_yes, power
-from fedroam.analysis.statistics.looks import LOOKS, following, shared
+from fedroam.analysis.statistics.chances import points_to_yes, power, predicted
+from fedroam.analysis.statistics.looks import FUTILE, LOOKS, following, shared
 from fedroam.analysis.statistics.moderated import SHARE, fitted, moderate, spread_of
 from fedroam.analysis.statistics.paired import POWER, Evidence, above, every, examined
 from fedroam.analysis.statistics.verdicts import holm, judge, judge_in_order
@@ -362,6 +362,12 @@ def test_a_claim_that_waits_for_one_that_will_not_hold_is_hopeless() -> None:
         before, behind, last = judge_in_order([first, NEAR, NEAR], looks=LOOKS)
         assert (behind.word, behind.seeds, behind.hopeless) == ("undecided", None, True)
         assert behind.outlook < 0.01  # it may be refuted, which what it is so far says it will hardly be
+        # Whatever is as likely to be refuted as not may be so yet; that it holds does not count for either.
+        for values in ((1.0, -1.0, 1.0, -0.9), (1.0, -1.0, 1.0, -1.1)):
+            maybe = judge_in_order([first, looked(*values)], looks=LOOKS)[1]
+            by_itself_too = judge_in_order([looked(*values)], looks=LOOKS)[0]
+            assert (maybe.word, maybe.hopeless) == ("undecided", False)
+            assert FUTILE < maybe.outlook < by_itself_too.outlook / 1.5
         told = (
             f"it can hold only after all primary claims before it, of which one {why}; so it is hopeless, too"
         )
@@ -377,7 +383,12 @@ def test_a_claim_that_waits_for_one_that_will_not_hold_is_hopeless() -> None:
     # One that can be refuted may be so, whatever stands before it; of one with no runs nothing is known.
     behind = judge_in_order([LOST, AGAINST], looks=LOOKS)[1]
     against = judge_in_order([AGAINST, LOST], looks=LOOKS)[0]
-    assert (behind.outlook, behind.seeds, behind.reason) == (against.outlook, against.seeds, against.reason)
+    assert (behind.seeds, behind.reason) == (against.seeds, against.reason)
+    fails = ALPHA / 2 / len(LOOKS)
+    refuted, held = (
+        predicted(AGAINST, LOOKS[-1], *levels) for levels in ((0.0, fails), (ALPHA / len(LOOKS), 0.0))
+    )
+    assert (behind.outlook, against.outlook) == pytest.approx((refuted, refuted + held))
     assert not behind.hopeless
     assert not judge_in_order([LOST, Evidence("", 0)], looks=LOOKS)[1].hopeless
     # Two parts that both point to yes wait, too; where one of them points to no, it may be the one that decides.

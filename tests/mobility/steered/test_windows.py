@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 from fedroam import native
 from fedroam.mobility.steered import unserved as unserved_module
 from fedroam.mobility.steered.coverage import CoverageMap
-from fedroam.mobility.steered.sketches.pieces import Pieces
+from fedroam.mobility.steered.sketches.pieces import BLOCK, Pieces
 from fedroam.mobility.steered.sketches.remaining import Remaining
 from fedroam.mobility.steered.targets import OtherTargets
 from fedroam.mobility.steered.unserved import UnservedGrid, _widths
@@ -45,6 +48,7 @@ def test_what_is_taken_is_the_same_compiled_as_python_and_by_numpy(
         fast, slow = (
             kept_of(many, cells, OtherTargets(places, reach, discount), patched) for many in (0, 10**9)
         )
+    assert (fast._take is not None) == (native.target() is not None)
     assert fast.windows == slow.windows
     assert fast.others == slow.others == number
     left, near, taken = np.ones(GRID**2), np.zeros(GRID**2, dtype=bool), np.zeros(GRID**2, dtype=bool)
@@ -57,6 +61,13 @@ def test_what_is_taken_is_the_same_compiled_as_python_and_by_numpy(
         np.testing.assert_array_equal(found, slow.all_near())
     for found in (fast.taken(cells), taken):
         np.testing.assert_array_equal(found, slow.taken(cells))
+
+
+def test_what_compiled_code_has_the_addresses_of_is_not_copied() -> None:
+    kept = UnservedGrid.of(GRID, np.arange(GRID**2), OtherTargets(np.array([[3.0, 4.0]]), 2.0, 1.0))
+    for way in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="neither copied nor pickled"):
+            way(kept)
 
 
 def test_widths_by_hand() -> None:
@@ -122,9 +133,9 @@ def test_what_remains_of_pieces_is_what_is_left_of_their_points(
         if remaining.times == before[1]:
             assert remaining.begun - remaining.taken == pytest.approx(remaining.shares[:-1].sum(), abs=1e-9)
             assert 2 * remaining.taken <= remaining.begun
-            assert remaining.numbers > 0
+            assert remaining.numbers > BLOCK
         else:
-            assert (remaining.taken, remaining.numbers) == (0.0, 0)
+            assert (remaining.taken, remaining.numbers) == (0.0, BLOCK)
         np.testing.assert_allclose(
             remaining.shares[:-1], pieces.shares(kept.everywhere()), rtol=0, atol=1e-12
         )

@@ -3,7 +3,7 @@
 Two questions are asked. How many seeds would decide it, if effect and spread were as estimated (`needed`)? And does it
 still pay to go on to the last look that is planned (`predicted`)? The second takes nothing for known: after four
 seeds an effect may well be twice the one estimated, or none, and whoever gives up by the estimate alone gives up one in
-four of the claims that twenty seeds would have found to hold.
+five of the claims that twenty seeds would have found to hold.
 """
 
 from __future__ import annotations
@@ -66,15 +66,17 @@ def predicted(evidence: Evidence, last: int, holds: float, fails: float) -> floa
 
     Source: Spiegelhalter, Freedman & Blackburn, Control. Clin. Trials 7 (1986) 8, with a flat prior of the mean: after
     n seeds the mean of N is spread about the present one as Student's t times spread * sqrt(1/n - 1/N), with the test's
-    degrees of freedom. The spread is taken to stay. holds, fails: the levels of the two tests at that look. That a
-    claim of several parts holds is as likely, at most, as that of the least likely one; that it does not, as that of
-    the likeliest, at least.
+    degrees of freedom. The spread is taken to stay, which makes small chances rather too large: where it comes out
+    larger than now, fewer are decided. So does, for numbers that are capped, that both directions go by the ends that
+    are shown. holds, fails: the levels of the two tests at that look. Of a claim of several parts it is the most that
+    the chance can be, however they depend on each other: it holds no more often than any of them, and does not hold no
+    more often than all of them fail together.
     """
     if evidence.n >= last:
         return 0.0
     if evidence.parts:
         yes = min(predicted(part, last, holds, 0.0) for part in evidence.parts)
-        no = max(predicted(part, last, 0.0, fails / len(evidence.parts)) for part in evidence.parts)
+        no = sum(predicted(part, last, 0.0, fails / len(evidence.parts)) for part in evidence.parts)
         return min(1.0, yes + no)
     if evidence.kind == "sign":
         return _predicted_by_sign(evidence, last, holds, fails)
@@ -87,6 +89,8 @@ def predicted(evidence: Evidence, last: int, holds: float, fails: float) -> floa
 
     def farther(distance: float, level: float) -> float:
         """The chance that the mean of all, which is now `distance` spreads beyond an end, is found to be beyond it."""
+        if level <= 0:
+            return 0.0
         least = float(stats.t.isf(level, last - 1 + more)) / math.sqrt(last)
         return float(stats.t.sf((least - distance) / wide, evidence.df))
 

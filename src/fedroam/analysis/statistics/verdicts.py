@@ -87,7 +87,7 @@ def judge_in_order(
     looks: as in `judge`.
 
     So an undecided claim that points to yes waits for those before it. Where one of them does not hold, is hopeless, or
-    points to no and will hardly turn, seeds could only refute this one, which they hardly will. Else it takes no fewer
+    points to no and will hardly turn, seeds could only refute this one, and its outlook is that. Else it takes no fewer
     seeds than they do, and has no better an outlook.
     """
     holds = [float(p) for p in np.maximum.accumulate([e.p_holds for e in evidence])] if evidence else []
@@ -123,7 +123,7 @@ def _verdicts(
             verdicts.append(Verdict("does not hold", each, yes, no, None, reason))
         else:
             waits = in_order and each.n > 1 and (each.p_holds <= alpha or points_to_yes(each))
-            ahead = _ahead(each, alpha, levels, looks, verdicts if waits else [])
+            ahead = _ahead(each, alpha, levels, looks, verdicts if in_order else [], waits)
             verdicts.append(Verdict("undecided", each, yes, no, *ahead))
     return verdicts
 
@@ -134,18 +134,22 @@ def _ahead(
     levels: tuple[float, float],
     looks: Sequence[int],
     before: Sequence[Verdict],
+    waits: bool,
 ) -> tuple[int | None, str, float]:
     """Of an undecided claim the seeds that would decide it, the reason, and the outlook (see `Verdict`).
 
-    levels: of the tests that it holds and that it does not; before: the verdicts on the claims that have to hold first.
+    levels: of the tests that it holds and that it does not; before: the verdicts on the claims that have to hold first;
+    waits: whether it is on its way to hold, so that they matter to it.
     """
-    alone = bool(before) and evidence.p_holds <= alpha  # its own evidence is enough
+    alone = waits and bool(before) and evidence.p_holds <= alpha  # its own evidence is enough
     barred = next((why for verdict in before if (why := _bar(verdict, alpha, levels, looks))), "")
     holds, fails = 0.0 if barred else levels[0], levels[1]
     seeds, outlook = needed(evidence, holds, fails), math.nan
     if looks and evidence.n > 1:
         outlook = predicted(evidence, looks[-1], holds, fails)
     reason = _undecided(evidence, seeds)
+    if not waits:
+        before, barred = [], ""
     if alone:
         reason = "it would hold by itself, but a primary claim before it is not established"
     if barred:

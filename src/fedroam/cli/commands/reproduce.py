@@ -329,7 +329,7 @@ def _grown(
 
     scale, folder, use, records = where
     claims = [each for each in items if each.kind == "claim" and study.can(each, scale)]
-    still, left_out = claims, set[str]()
+    still, left_out, given_up = claims, set[str](), set[str]()
     for seeds in LOOKS:
         work = StudyRuns(study, scale, seeds, folder, use, records)
         missing = work.missing(still)
@@ -355,15 +355,18 @@ def _grown(
         with writing(work.root):
             work.plan_looks(LOOKS)
         verdicts = wave.reading.evaluate(work, LOOKS).verdicts
-        open_ = [each for each in still if verdicts[each.name].word == "undecided"]
+        # Whatever was closed at a look before: as others are decided, the level rises, and a claim before it may hold.
+        asked = [each for each in claims if each.name not in left_out]
+        open_ = [each for each in asked if verdicts[each.name].word == "undecided"]
         hopeless = [each.name for each in open_ if verdicts[each.name].hopeless]
-        # Whatever was closed at a look before: a claim before it may hold by now.
-        held_up = _held_up(study, verdicts, [each.name for each in claims if each.name not in left_out])
+        held_up = _held_up(study, verdicts, [each.name for each in asked])
         still = [each for each in open_ if each.name not in hopeless and each.name not in held_up]
+        new = [name for name in hopeless if name not in given_up]
+        given_up = set(hopeless)
         closed = len(claims) - len(left_out) - len(held_up) - len(still)
         say(
             f"look at {seeds} seeds: {closed} of {len(claims)} claims are decided or hopeless"
-            + (f" (hopeless now: {', '.join(hopeless)})" if hopeless else "")
+            + (f" (hopeless now: {', '.join(new)})" if new else "")
             + (f"; enough seeds of their own: {', '.join(held_up)}" if held_up else "")
         )
         wave.looked = seeds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import NoReturn, SupportsIndex
 
 import numpy as np
 
@@ -23,7 +24,11 @@ class UnservedGrid:
 
     Others whose places are added in the order of `OtherTargets.places` leave the very same shares. `windows` are the
     parts of the grid outside of which each of them has left all as it was: first row and end, first column and end.
+    It lives as long as a round's draws, and is not copied: compiled code has the addresses of its arrays.
     """
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("what others leave of a grid is neither copied nor pickled")
 
     def __init__(self, grid: int, cells: np.ndarray, reach: float, discount: float) -> None:
         """cells: the numbers of the points of the coverage, int64 [points]."""

@@ -15,6 +15,7 @@ from fedroam.mobility.steered.coverage import CoverageMap, Flyer
 from fedroam.mobility.steered.grid import GridTerrain
 from fedroam.mobility.steered.sketches import grid_sketch as grid_sketch_module
 from fedroam.mobility.steered.sketches import pieces as pieces_module
+from fedroam.mobility.steered.sketches import remaining as remaining_module
 from fedroam.mobility.steered.targets import OtherTargets
 from fedroam.mobility.steered.unserved import UnservedGrid
 from fedroam.randomness import stream
@@ -40,7 +41,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     """Few points are sketched, too, in several blocks."""
     monkeypatch.setattr(steered_grid, "FEW", 0)
     monkeypatch.setattr(unserved_module, "MANY", 0)
-    for module in (pieces_module, grid_sketch_module):
+    for module in (pieces_module, grid_sketch_module, remaining_module):
         monkeypatch.setattr(module, "BLOCK", 50)
     if request.param == "plain":
         monkeypatch.setenv("FEDROAM_NATIVE", "0")

@@ -18,7 +18,7 @@ class Remaining:
 
     shares: float64 [pieces + 1], the last of points that are in none; begun: the sum of those of pieces when they were
     summed up point by point, which was done `times` times; taken: what has been taken since; numbers: how many numbers
-    were added to that of any piece since, at most; elsewhere: what the last one was, and as many numbers of its own;
+    were added for that of any piece, at most; elsewhere: what the last one was, and as many numbers of its own;
     followed: how many others were there. changed: the pieces (int64) that the last one has changed, and by how much.
     """
 
@@ -56,8 +56,8 @@ class Remaining:
         self._known = left.copy()
         self.shares = np.bincount(self.pieces.of, left, minlength=len(self.pieces) + 1)
         self.begun, self.taken = float(self.shares[:-1].sum()), 0.0
-        self.elsewhere = float(self.shares[-1]), 0
-        self.numbers, self.followed, self.times = 0, len(kept.windows), self.times + 1
+        self.elsewhere = float(self.shares[-1]), len(left)
+        self.numbers, self.followed, self.times = BLOCK, len(kept.windows), self.times + 1
         room = kept.window_size
         self.changed = Handed(np.empty(room, dtype=np.int64), np.empty(room + 1))
         if (compiled := _compiled()) is None:
