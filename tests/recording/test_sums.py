@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted
-from fedroam.recording import checkpoint, damage, files, held, lasting, open_run, take_lock
+from fedroam.recording import checkpoint, damage, files, held, lasting, open_run, pieces, take_lock
 from fedroam.runner import run
 from fedroam.writing import write_aside
 from support.commands import Commands
@@ -179,6 +179,26 @@ def test_pieces_that_go_while_the_run_computes(how: str, tmp_path: Path) -> None
     assert open_run(tmp_path / "run").status["state"] == "failed"
     with pytest.raises(InputError):  # and it is not gone on with
         run(small(), tmp_path / "run")
+
+
+@pytest.mark.parametrize("what", ["write_table", "write_json"])
+def test_a_folder_that_goes_just_when_a_piece_is_put_into_it(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look for the folder and the writing, as it may happen to a thread that writes beside the rounds."""
+    write, unfinished = vars(pieces)[what], tmp_path / "run" / "unfinished"
+
+    def late(path: Path, *given: Any) -> Any:
+        if path.parent == unfinished and "00000004" in path.name and unfinished.is_dir():
+            unfinished.rename(tmp_path / "gone")
+        return write(path, *given)
+
+    monkeypatch.setattr(pieces, what, late)
+    with pytest.raises(
+        FedroamError, match="unfinished: was deleted or moved while the run was computing: begin anew"
+    ):
+        run(small(), tmp_path / "run")
+    assert open_run(tmp_path / "run").status["state"] == "failed"
 
 
 def test_nothing_is_written_through_a_planted_link(tmp_path: Path) -> None:

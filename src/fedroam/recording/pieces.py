@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 from collections.abc import Iterator
@@ -40,11 +41,22 @@ class TablePieces:
 
     def write(self, table: str, round: int, rows: pa.Table) -> None:
         """Write the rows of a table that came since the last piece."""
-        self.folder.mkdir(exist_ok=True)
-        facts = write_table(self.folder / f"{table}-{round:08d}.parquet", rows)
+        with self._staying():
+            facts = write_table(self.folder / f"{table}-{round:08d}.parquet", rows)
         self.rows[table] += len(rows)
         self.chains[table] = _linked(self.chains[table], facts)
         self._hold(table, rows)
+
+    @contextlib.contextmanager
+    def _staying(self) -> Iterator[None]:
+        """The folder, made where it is not there. Raises FedroamError where it goes while something is put into it."""
+        self.folder.mkdir(exist_ok=True)
+        try:
+            yield
+        except FileNotFoundError:
+            raise FedroamError(
+                f"{self.folder}: was deleted or moved while the run was computing: {AGAIN}"
+            ) from None
 
     def _begin_holding(self) -> None:
         self._held: dict[str, list[pa.Table]] | None = {name: [] for name in TABLES}
@@ -64,10 +76,10 @@ class TablePieces:
 
         To be called before the checkpoint of the round is written. Sums that no checkpoint needs any more are dropped.
         """
-        self.folder.mkdir(exist_ok=True)
-        write_json(self._sums(round), {"round": round, "chains": self.chains})
-        if round > 0:  # before, nothing is lost that cannot be begun anew
-            settle(self.folder)
+        with self._staying():
+            write_json(self._sums(round), {"round": round, "chains": self.chains})
+            if round > 0:  # before, nothing is lost that cannot be begun anew
+                settle(self.folder)
         for old in sorted(self.folder.glob("sums-*.json"))[: -checkpoint.KEEP - 1]:
             old.unlink()
 
