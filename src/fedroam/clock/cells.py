@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -119,18 +118,12 @@ def _groups(
     transfers = len(ends)
     parent, name = np.empty(radios + transfers, dtype=np.int64), np.full(radios + transfers, NONE)
     find, one, other = (
-        _compiled() or grouped,
+        native.compiled(grouped) or grouped,
         np.ascontiguousarray(hearing.i),
         np.ascontiguousarray(hearing.j),
     )
     groups = find(ends, after, one, other, transfers, len(hearing), radios, parent, name)
     return name[:radios], name[radios:], groups
-
-
-@cache
-def _compiled() -> Callable[..., int] | None:
-    """`grouped`, compiled where that can be."""
-    return native.compiled(grouped)
 
 
 def grouped(

@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
 
 import numpy as np
 
@@ -23,7 +22,6 @@ FEW = 1000  # transfers of a round: up to so many are not worth being cut into g
 AGAIN = 10  # so often, or more, a round is planned in which devices can run empty
 
 
-@cache
 def compiled() -> Events | None:
     """The events on shared air as this machine's code; None where nothing is compiled."""
     return native.compiled(transfers_made)

@@ -89,12 +89,17 @@ class Compiled:
 def compiled(function: Callable[..., int]) -> Compiled | None:
     """A function that gives a whole number, compiled.
 
-    None where nothing is compiled (no llvmlite, or `FEDROAM_NATIVE=0`), or the function's source is not there.
+    None where nothing is compiled (no llvmlite, or `FEDROAM_NATIVE=0`), or the function's source is not there. What was
+    asked for once is found at once.
     """
-    here, spec = target(), OfPython.of(function)
-    if here is None or spec is None:
-        return None
-    return Compiled(kernel(spec, here), _parameters(function))
+    here = target()
+    return None if here is None else _compiled(function, here)
+
+
+@cache
+def _compiled(function: Callable[..., int], here: Target) -> Compiled | None:
+    spec = OfPython.of(function)
+    return None if spec is None else Compiled(kernel(spec, here), _parameters(function))
 
 
 @dataclass(frozen=True)

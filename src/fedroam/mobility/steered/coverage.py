@@ -256,7 +256,6 @@ class CoverageMap:
         return Heard(*(np.ascontiguousarray(each, dtype=np.int64) for each in arrays))
 
 
-@functools.cache
 def _compiled() -> Callable[..., int] | None:
     """`cover`, compiled where that can be."""
     return native.compiled(cover)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import NoReturn, SupportsIndex
 
@@ -46,7 +45,7 @@ class UnservedGrid:
         self._taken = np.zeros((grid, grid), dtype=bool)
         self._take: Callable[[int], int] | None = None
         self._places = np.empty(2 * _AT_ONCE, dtype=np.int64)
-        if grid**2 >= MANY and (compiled := _compiled()) is not None:
+        if grid**2 >= MANY and (compiled := native.compiled(take)) is not None:
             changing = (self._left, self._near, self._taken, self._factors)
             widths = (_widths(self._close), _widths(self._none_left))
             flat = (each.reshape(-1) for each in changing)
@@ -149,13 +148,3 @@ def _widths(flags: np.ndarray) -> np.ndarray:
     """How far from its middle each row reaches that is true there, on both sides alike; int64 [rows]."""
     middle = flags.shape[1] // 2
     return np.where(flags[:, middle], flags[:, middle:].sum(axis=1) - 1, NONE)
-
-
-def _compiled() -> native.Compiled | None:
-    """`take`, compiled where that can be."""
-    return _take() if native.target() is not None else None
-
-
-@functools.cache
-def _take() -> native.Compiled | None:
-    return native.compiled(take)

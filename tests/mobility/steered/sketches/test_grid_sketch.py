@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -154,3 +155,48 @@ def test_flocks_may_draw_by_turns_and_from_what_others_leave_of_several(
         np.testing.assert_array_equal(found, over.everywhere(flyers[k]).draw(0.61, avoided))
         others[place].append(np.array([[2.0 + k, 8.0 + place]]))
         kept.add(others[place][-1])
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("way_off", [1, -1])
+def test_shares_that_are_off_as_far_as_they_may_be_draw_nothing_else(
+    way_off: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds have taken a little each. What is left of each piece is off by as much as so many sums may be, one way
+    in the first half of the grid and the other way in the second, which moves the ends in the middle the most."""
+    look, eps = remaining_module.Remaining.look, float(np.finfo(np.float64).eps)
+
+    def off(left: remaining_module.Remaining, kept: UnservedGrid) -> Iterator[int]:
+        yield from look(left, kept)
+        first = left.pieces.block < left.pieces.blocks // 2
+        left.shares[:-1] *= 1 + way_off * eps * left.numbers * np.where(first, 1, -1)
+
+    over, taken = terrain(4, 9.0, 5), stream(4, "taken").integers(1, GRID + 1, size=(400, 2)).astype(float)
+    flyer = next(each for each in flyers_over(over, 4, 9, 1.0) if each.own.any())
+    others = OtherTargets(taken, 3.0, 0.001)
+    kept = UnservedGrid.of(GRID, over.cells, OtherTargets(taken[:1], 3.0, 0.001))
+    assert kept is not None
+    listed = over._listed
+    assert not len(listed.unlisted)  # what is left of those is known less well, and would hide it
+    remaining = listed.remaining()
+    list(remaining.look(kept))
+    kept.add(taken[1:])
+    list(remaining.look(kept))
+    assert remaining.times == 1
+    assert remaining.numbers > 20 * len(over.cells)
+    monkeypatch.setattr(remaining_module.Remaining, "look", off)
+    targets = over.everywhere(flyer).discounted(others)
+    edges = np.cumsum(targets.weights) / targets.total()
+    for edge in edges[len(edges) // 3 : 2 * len(edges) // 3]:
+        for share in (0.05, 0.2, 0.5):
+            for value in (edge * (1 + sign * share * eps * remaining.numbers) for sign in (1, -1)):
+                (sketch,) = listed.sketches([flyer], np.array([over.coverage.mix_here(flyer)]), remaining)
+                found = sketch.draw(float(value), kept)
+                if found is not None:
+                    np.testing.assert_array_equal(found, over.everywhere(flyer).draw(float(value), others))
+                remaining.shares[:] = np.bincount(
+                    remaining.pieces.of, kept.everywhere(), minlength=len(remaining.pieces) + 1
+                )
+    inside = float(edges[len(edges) // 2 - 1 : len(edges) // 2 + 1].mean())
+    (sketch,) = listed.sketches([flyer], np.array([over.coverage.mix_here(flyer)]), remaining)
+    assert sketch.draw(inside, kept) is not None  # what is far from an end is certain all the same

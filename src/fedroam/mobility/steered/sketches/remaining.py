@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -60,7 +59,7 @@ class Remaining:
         self.numbers, self.followed, self.times = BLOCK, len(kept.windows), self.times + 1
         room = kept.window_size
         self.changed = Handed(np.empty(room, dtype=np.int64), np.empty(room + 1))
-        if (compiled := _compiled()) is None:
+        if (compiled := native.compiled(follow)) is None:
             self._follow = self._slowly
         else:
             self._follow = compiled.given(
@@ -87,13 +86,3 @@ class Remaining:
         self.shares[some] += changes[: len(some)]
         changes[len(some)] = changes[: len(some)][some < len(self.pieces)].sum()
         return len(some)
-
-
-def _compiled() -> native.Compiled | None:
-    """`follow`, compiled where that can be."""
-    return _follow() if native.target() is not None else None
-
-
-@functools.cache
-def _follow() -> native.Compiled | None:
-    return native.compiled(follow)
