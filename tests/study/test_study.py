@@ -162,6 +162,12 @@ def test_values_are_weighted_sums_paired_by_seed(find: Find) -> None:
     assert average([final.of("a"), final.of("b"), final.of("a"), final.of("b")]).words == both.words
     assert average([final.of("a"), final.of("a")]).words == "final accuracy of a"
     assert average([final.of("a"), final.of("b"), final.of("a")]).words == "final accuracy, mean of (a; b; a)"
+    more = 0.5 * (both - final.of("c")) - average([rounds_to(50).of("a")])
+    assert (gap - both + 2 * final.of("c")).words == ("final accuracy: (b) − (a) − mean of (a; b) + 2 × (c)")
+    assert (-1 * (gap - both)).words == "final accuracy: −(b) + (a) + mean of (a; b)"
+    assert more.words == (
+        "0.5 × final accuracy, mean of (a; b) − 0.5 × final accuracy of c − rounds to 50 % of a"
+    )
     assert gap.variants == ("b", "a")
 
 

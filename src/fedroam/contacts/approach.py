@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedroam.contacts.candidates import FEW, all_pairs, candidates
-from fedroam.contacts.ragged import chunks, expand
+from fedroam.contacts.ragged import chunks, expand, lengths
 from fedroam.mobility import Paths, within_reach
 
 LIMIT = 1 << 18  # legs looked at in one go: bounds the memory, changes no result
@@ -117,7 +117,7 @@ class Legs:
         return paths.derived("legs", lambda: cls(paths))
 
     def __init__(self, paths: Paths) -> None:
-        self.count = np.diff(paths.first) - 1
+        self.count = lengths(paths.first) - 1
         self.straight = paths.straight_ways  # then legs are clients
         self._paths, self.point = paths, paths.point
 

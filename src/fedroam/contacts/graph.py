@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
-from fedroam.contacts.ragged import in_rows, stable_order
+from fedroam.contacts.ragged import in_rows, lengths, stable_order
 from fedroam.mobility import Paths
 
 
@@ -32,7 +32,12 @@ class GoesByRound(Protocol):
 
 def in_round(rule: Contacts, round: int) -> Contacts:
     """The rule by which clients meet in a round."""
-    return rule.of_round(round) if isinstance(rule, GoesByRound) else rule
+    return rule.of_round(round) if _goes_by_round(rule) else rule
+
+
+def _goes_by_round(rule: Contacts) -> TypeGuard[GoesByRound]:
+    """Asked of its class, which keeps the answer: of each object anew it is a noticeable part of a small round."""
+    return issubclass(type(rule), GoesByRound)
 
 
 def graph_of(pairs: np.ndarray, clients: int) -> sparse.csr_array:
@@ -43,7 +48,8 @@ def graph_of(pairs: np.ndarray, clients: int) -> sparse.csr_array:
     if len(pairs) and ((i[1:] > i[:-1]) | ((i[1:] == i[:-1]) & (j[1:] > j[:-1]))).all() and (i < j).all():
         # Each row's columns below it come before those above it, both rising.
         order = stable_order(rows, clients)
-        first = np.append(0, np.cumsum(np.bincount(rows, minlength=clients)))
+        first = np.zeros(clients + 1, dtype=np.int64)
+        np.cumsum(np.bincount(rows, minlength=clients), out=first[1:])
         return in_rows(data, columns[order], first, (clients, clients))
     graph = sparse.coo_array((data, (rows, columns)), shape=(clients, clients)).tocsr()
     graph.sort_indices()
@@ -52,7 +58,7 @@ def graph_of(pairs: np.ndarray, clients: int) -> sparse.csr_array:
 
 def pairs_of(graph: sparse.csr_array) -> np.ndarray:
     """The undirected pairs i < j of a contact graph, int32 [pairs, 2], ordered by i, then j."""
-    i, j = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr)), graph.indices
+    i, j = np.repeat(np.arange(graph.shape[0]), lengths(graph.indptr)), graph.indices
     upper = i < j
     i, j = i[upper], j[upper]
     if not graph.has_sorted_indices:
@@ -63,4 +69,4 @@ def pairs_of(graph: sparse.csr_array) -> np.ndarray:
 
 def degrees(graph: sparse.csr_array) -> np.ndarray:
     """Number of neighbours of each client, the client itself not counted, int64 [clients]."""
-    return np.diff(graph.indptr).astype(np.int64)
+    return lengths(graph.indptr).astype(np.int64)

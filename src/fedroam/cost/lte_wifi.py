@@ -147,14 +147,14 @@ class LteWifi(Part):
                 "radio.distance_mean: needed, for this federation does not tell the distances between clients and "
                 "access points beforehand; set distance_mean and distance_std (m)"
             )
-        for link, uses, low, high in (
-            (self._d2d(), direct, self.d2d_near, self.d2d_far),
-            (self._wifi(), (sent ^ received) & near, 0.0, 1.0),
-            (self._lte(), cellular, distances.mean - distances.std, distances.mean + distances.std),
+        for kind, uses, low, high in (
+            (self._d2d, direct, self.d2d_near, self.d2d_far),
+            (self._wifi, (sent ^ received) & near, 0.0, 1.0),
+            (self._lte, cellular, distances.mean - distances.std, distances.mean + distances.std),
         ):
             if not uses.any():
                 continue
-            far = between(traffic.distance, low, high)
+            link, far = kind(), between(traffic.distance, low, high)
             for mine, (energy, time), pay in (
                 (sent & uses, (cost.energy_up, cost.time_up), link.sending),
                 (received & uses, (cost.energy_down, cost.time_down), link.receiving),

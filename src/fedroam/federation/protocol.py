@@ -18,7 +18,7 @@ from fedroam.federation.holders import Aggregator, AtHand, KnownToHolders, Trans
 from fedroam.federation.pieces import Pieces
 from fedroam.learning import Job, Learner, Models, Task
 from fedroam.learning.objective import Objective
-from fedroam.mixing import Aggregation, Average, Facts, Mixing, Surroundings, entries
+from fedroam.mixing import Aggregation, Average, Fact, Facts, Mixing, Surroundings, entries, needs_of
 from fedroam.mobility import Paths
 from fedroam.models import ModelBuilder
 
@@ -183,7 +183,13 @@ class FederationContext:
     def facts(self, rule: object, meeting: Meeting) -> Facts:
         """What a mixing or aggregation rule may know in a round, as far as it declares it."""
         around = Surroundings(meeting.paths, meeting.graph, self.reach, self.class_counts)
-        return Facts.of(rule, self.samples, around)
+        own = self._needs_of_own.get(id(rule))
+        return Facts.declaring(needs_of(rule) if own is None else own, self.samples, around)
+
+    @cached_property
+    def _needs_of_own(self) -> dict[int, tuple[Fact, ...]]:
+        """What the run's own rules declare, by identity: to ask anew each round takes longer than all else in it."""
+        return {id(rule): needs_of(rule) for rule in (self.mixing, self.aggregation)}
 
     def known(self, meeting: Meeting, round: int) -> KnownToHolders:
         """What holders may know that aggregate in a round what they got in a meeting."""

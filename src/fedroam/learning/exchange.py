@@ -11,7 +11,7 @@ import torch
 from scipy import sparse
 from torch.nn import functional
 
-from fedroam.contacts.ragged import in_rows
+from fedroam.contacts.ragged import in_rows, lengths
 from fedroam.learning.cpu.kernels import RowSums
 from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.half_precision import held
@@ -41,7 +41,7 @@ def changes(weights: sparse.csr_array) -> tuple[np.ndarray, sparse.csr_array]:
     """The rows (int64, rising) that do not only keep themselves, and their weights (CSR [changed, rows])."""
     if not isinstance(weights, sparse.csr_array):  # which a mixing rule of the user's own may have given
         weights = sparse.csr_array(weights)
-    entries = np.diff(weights.indptr)
+    entries = lengths(weights.indptr)
     keeps = (entries == 1) & (weights.diagonal() == 1.0)
     changed = np.flatnonzero(~keeps)
     if len(changed) == len(keeps):
@@ -112,7 +112,8 @@ def _compiled(
     arrays = (sums.read, sums.changed, sums.entries, sums.factors, sums.begins)
     given = [matrix.data_ptr(), *(each.ctypes.data for each in arrays)]
     sizes = len(sums.read), len(sums.changed), matrix.stride(0)
-    return lambda worker, begin, end: run(*given, scratch[worker].ctypes.data, *sizes, begin, end)
+    first = scratch.ctypes.data
+    return lambda worker, begin, end: run(*given, first + worker * scratch.strides[0], *sizes, begin, end)
 
 
 def _by_torch(matrix: torch.Tensor, sums: _Sums) -> Callable[[int, int, int], None]:

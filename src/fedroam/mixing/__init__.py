@@ -12,6 +12,7 @@ from fedroam.mixing.aggregation import Received as Received
 from fedroam.mixing.facts import Fact as Fact
 from fedroam.mixing.facts import Facts as Facts
 from fedroam.mixing.facts import Surroundings as Surroundings
+from fedroam.mixing.facts import needs_of as needs_of
 from fedroam.mixing.weights import Mixing as Mixing
 from fedroam.mixing.weights import entries as entries
 from fedroam.mixing.weights import matrix as matrix

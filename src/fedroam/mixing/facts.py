@@ -25,6 +25,15 @@ class DeclaresFacts(Protocol):
         """The facts that it reads; whatever is not named here is neither computed nor given."""
 
 
+def needs_of(rule: object) -> tuple[Fact, ...]:
+    """The facts that a rule declares. Raises InputError where it declares what there is not."""
+    needs = tuple(rule.needs) if isinstance(rule, DeclaresFacts) else ()
+    for name in needs:
+        if name not in get_args(Fact):
+            raise unknown(f"fact in `needs` of {type(rule).__name__}", name, get_args(Fact))
+    return needs
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """Where an exchange happens: the paths of its round, who is in contact (bool CSR [clients, clients]), the radio
@@ -52,10 +61,11 @@ class Facts:
     @classmethod
     def of(cls, rule: object, samples: np.ndarray, around: Surroundings) -> Facts:
         """Those that a rule declares. Raises InputError where it declares what there is not."""
-        needs = tuple(rule.needs) if isinstance(rule, DeclaresFacts) else ()
-        for name in needs:
-            if name not in get_args(Fact):
-                raise unknown(f"fact in `needs` of {type(rule).__name__}", name, get_args(Fact))
+        return cls.declaring(needs_of(rule), samples, around)
+
+    @classmethod
+    def declaring(cls, needs: tuple[Fact, ...], samples: np.ndarray, around: Surroundings) -> Facts:
+        """These, which some rule declares."""
         return cls(samples, around.paths.length, needs, around)
 
     @property

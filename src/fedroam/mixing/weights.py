@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from fedroam.components import Part, register
-from fedroam.contacts.ragged import in_rows
+from fedroam.contacts.ragged import in_rows, lengths
 from fedroam.mixing.facts import Facts
 
 
@@ -24,7 +24,7 @@ class Mixing(Protocol):
 
 def entries(graph: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
     """Rows and columns of the contacts of a graph."""
-    rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+    rows = np.repeat(np.arange(graph.shape[0]), lengths(graph.indptr))
     return rows, graph.indices
 
 
@@ -79,7 +79,7 @@ class Metropolis(Part):
 
     def weights(self, graph: sparse.csr_array, facts: Facts) -> sparse.csr_array:
         """1 / (1 + max(d_i, d_j)), and on the diagonal what is left of 1."""
-        degree = np.diff(graph.indptr)
+        degree = lengths(graph.indptr)
         rows, columns = entries(graph)
         values = 1.0 / (1.0 + np.maximum(degree[rows], degree[columns]))
         own = 1.0 - np.bincount(rows, weights=values, minlength=graph.shape[0])

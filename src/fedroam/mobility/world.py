@@ -100,10 +100,12 @@ class Paths:
     def straight(cls, start: np.ndarray, end: np.ndarray, present: np.ndarray | None = None) -> Paths:
         """Everybody moves from start to end (float64 [clients, 2]) at constant speed."""
         clients = len(start)
+        time = np.zeros(2 * clients)
+        time[1::2] = 1.0
         return cls(
             first=np.arange(clients + 1, dtype=np.int64) * 2,
-            time=np.tile([0.0, 1.0], clients),
-            point=np.stack([start, end], axis=1).reshape(-1, 2),
+            time=time,
+            point=np.concatenate([start, end], axis=1).reshape(-1, 2),
             present=np.ones(clients, dtype=bool) if present is None else present,
         )
 
@@ -120,7 +122,7 @@ class Paths:
     @property
     def straight_ways(self) -> bool:
         """Whether everybody takes one straight way, from the first point to the second."""
-        return self.derived("straight ways", lambda: bool((np.diff(self.first) == 2).all()))
+        return self.derived("straight ways", lambda: bool((self.first[1:] - self.first[:-1] == 2).all()))
 
     @property
     def start(self) -> np.ndarray:
@@ -148,6 +150,8 @@ class Paths:
         return self.derived("length", self._length)
 
     def _length(self) -> np.ndarray:
+        if self.straight_ways:
+            return np.asarray(np.hypot(*(self.point[1::2] - self.point[::2]).T))
         steps = np.hypot(*np.diff(self.point, axis=0).T)
         steps[self.first[1:-1] - 1] = 0.0  # from one client's last point to the next one's first: no way
         return np.add.reduceat(np.append(steps, 0.0), self.first[:-1])

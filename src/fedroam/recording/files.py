@@ -143,7 +143,10 @@ def kept(rows: Columns) -> Columns:
     """The same rows, which stay what they are when the arrays are changed afterwards."""
     if not isinstance(rows, Mapping):
         return rows.copy()
-    return {name: copy.copy(values) for name, values in rows.items()}
+    return {
+        name: values.copy() if isinstance(values, np.ndarray) else copy.copy(values)
+        for name, values in rows.items()
+    }
 
 
 def gathered(rows: Sequence[Columns]) -> pa.Table:

@@ -214,11 +214,15 @@ class Value:
 
     @property
     def words(self) -> str:
-        """`final accuracy of random − final accuracy of static`, or `final accuracy, mean of (a; b) − ...`."""
+        """`final accuracy of random − final accuracy of static`, or `final accuracy, mean of (a; b) − ...`.
+
+        A sum of more parts says once what is added up: `final accuracy: mean of (a; b) − mean of (c; d) − (e) + (f)`.
+        """
         groups: dict[tuple[Any, ...], list[str]] = {}
         for k, term in enumerate(self.terms):  # whole weights are sums and differences: told one by one
             alone = k if abs(term.weight) > 1 - 1e-9 else -1
             groups.setdefault((term.weight, term.measure, alone), []).append(term.variant)
+        once = len(groups) > 2 and len({measure for _, measure, _ in groups}) == 1
         text = ""
         for (weight, measure, _), variants in groups.items():
             size = abs(weight) * len(variants)
@@ -228,9 +232,13 @@ class Value:
             names = list(dict.fromkeys(variants))
             if len({variants.count(name) for name in names}) > 1:  # some of them count for more than others
                 names = variants
-            of = f" of {names[0]}" if len(names) == 1 else f", mean of ({'; '.join(names)})"
-            text += f"{joint}{factor}{measure.name}{of}"
-        return text
+            mean = f"mean of ({'; '.join(names)})"
+            if once:
+                part = f"({names[0]})" if len(names) == 1 else mean
+            else:
+                part = measure.name + (f" of {names[0]}" if len(names) == 1 else f", {mean}")
+            text += f"{joint}{factor}{part}"
+        return f"{self.terms[0].measure.name}: {text}" if once else text
 
 
 def summed(terms: Iterable[tuple[float, Ends]]) -> Ends:
