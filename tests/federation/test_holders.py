@@ -15,6 +15,7 @@ from fedroam.mobility import Paths
 from fedroam.scene import Scene, prepare
 from fedroam.simulation import begin, play_round
 from fedroam.state import State
+from support.arrivals import by_client
 from support.holders import Apart
 from support.tiny import frozen, tiny
 
@@ -221,8 +222,11 @@ def test_a_device_that_gets_no_model_does_not_train() -> None:
 
 
 @pytest.mark.parametrize("kind", ["hierarchical_fedasync", "hierarchical_fedbuff"])
-def test_what_an_access_point_that_does_not_answer_would_take_waits_and_its_books_stay(kind: str) -> None:
+def test_what_an_access_point_that_does_not_answer_would_take_waits_and_its_books_stay(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing moves: so in round 2 it takes the same updates, none of them stale by a model that it has not made."""
+    by_client(monkeypatch)
     settings = {"size": 4} if kind == "hierarchical_fedbuff" else {}
     here, there = scenes(federation={"kind": kind, "k2": 9, **settings}, mobility="static")
     try:

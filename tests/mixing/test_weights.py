@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -8,8 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedroam.contacts import graph_of
+from fedroam.errors import InputError
 from fedroam.learning import Entry, Layout, Models, consensus_distance, mix
-from fedroam.mixing import Facts
+from fedroam.mixing import Facts, weights_of
 from fedroam.mixing.weights import DataSize, Metropolis
 from fedroam.randomness import stream
 from support.contract import graphs
@@ -161,3 +164,63 @@ def test_consensus_distance_by_hand() -> None:
     assert consensus_distance(torch.from_numpy(values)) == pytest.approx(
         np.linalg.norm(wide - wide.mean(0)) ** 2, rel=1e-12
     )
+
+
+class Given:
+    """A rule of a user's, which gives what it was made with."""
+
+    kind = "mine"
+
+    def __init__(self, found: Any) -> None:
+        self.found = found
+
+    def weights(self, graph: sparse.csr_array, facts: Facts) -> Any:
+        return self.found
+
+
+# Clients 0 and 1 meet; 2 is alone.
+RIGHT = [[0.5, 0.5, 0.0], [0.25, 0.75, 0.0], [0.0, 0.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (None, "weights gave NoneType, allowed is a csr_array [3, 3]"),
+        (np.eye(4), "weights gave an array [4, 4], allowed is a csr_array [3, 3]"),
+        (np.array([["a"] * 3] * 3), "its weights are <U1, allowed are float64"),
+        (
+            np.full((3, 3), 1 / 3),
+            "client 0 gives the model of client 2 the weight 0.333333, and the two do not meet",
+        ),
+        ([[0.5, 0.6, 0], *RIGHT[1:]], "the weights of client 0 sum to 1.1, allowed are rows that sum to 1"),
+        (
+            [RIGHT[0], [-0.5, 1.5, 0], RIGHT[2]],
+            "client 1 gives the model of client 0 the weight -0.5, allowed are",
+        ),
+        (
+            [RIGHT[0], [np.nan, 1, 0], RIGHT[2]],
+            "client 1 gives the model of client 0 the weight nan, allowed are",
+        ),
+        (
+            [RIGHT[0], [np.inf, 0, 0], RIGHT[2]],
+            "client 1 gives the model of client 0 the weight inf, allowed are",
+        ),
+        ([*RIGHT[:2], [0, 0, 0]], "the weights of client 2 sum to 0, allowed are rows that sum to 1"),
+    ],
+)
+def test_what_a_rule_of_ones_own_gives_is_held_against_what_it_promises(found: Any, told: str) -> None:
+    found = np.array(found, dtype=float) if isinstance(found, list) else found
+    given = found if found is None or found.dtype.kind == "U" else sparse.csr_array(found)
+    with pytest.raises(InputError) as raised:
+        weights_of(Given(given), graph(3, (0, 1)), facts(1, 1, 1), 7)
+    assert f"mixing kind 'mine', round 7: {told}" in str(raised.value)
+
+
+@pytest.mark.parametrize("form", [np.array, sparse.coo_array, sparse.csc_array, sparse.csr_array])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_a_rule_of_ones_own_may_give_its_weights_in_any_form(form: Any, kind: type) -> None:
+    found = weights_of(Given(form(np.array(RIGHT, dtype=kind))), graph(3, (0, 1)), facts(1, 1, 1))
+    assert isinstance(found, sparse.csr_array)
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found.toarray(), RIGHT)
+    assert len(found.data) == 5, "no zeros among the entries"

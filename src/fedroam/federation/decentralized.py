@@ -98,7 +98,7 @@ class Decentralized(Part):
             return self._of_pieces(round, after, round.pieces)
         context, models, truth = round.context, round.models, truth_of(round)
         meeting = self._arrived(round, self._met(round, after), truth)
-        weights = context.mixing.weights(meeting.graph, context.facts(context.mixing, meeting))
+        weights = context.weights(meeting, round.number)
         self._combine(round, meeting, weights, truth)
         receiver, sender, distance = meeting.links
         traffic, heard = Traffic.of(sender, receiver, models.bytes_each, distance), degrees(meeting.graph) > 0
@@ -112,16 +112,16 @@ class Decentralized(Part):
         graph = sparse.csr_array((one_way + one_way.T).astype(bool))
         graph.sort_indices()
         meeting = Meeting(met.paths, graph)
-        weights = self._weights_of(context, meeting, one_way)
+        weights = self._weights_of(context, meeting, one_way, round.number)
         kept = mix_pieces(round.models, round.state, weights, pieces, context.seed, round.number)
         heard = np.unique(pieces.sender)
         return Exchanged(meeting, Traffic.nothing(), round.models, {**round.state, **kept}, aggregated=heard)
 
     def _weights_of(
-        self, context: FederationContext, meeting: Meeting, one_way: sparse.csr_array
+        self, context: FederationContext, meeting: Meeting, one_way: sparse.csr_array, round: int
     ) -> sparse.csr_array:
         """The weights of models of which something came, by the mixing rule as if both of each pair had."""
-        return context.mixing.weights(meeting.graph, context.facts(context.mixing, meeting))
+        return context.weights(meeting, round)
 
     def _met(self, round: Round, after: Meeting) -> Meeting:
         """The meeting of the exchange, as `order` says, without those who did not answer."""

@@ -18,9 +18,20 @@ from fedroam.federation.holders import Aggregator, AtHand, KnownToHolders, Trans
 from fedroam.federation.pieces import Pieces
 from fedroam.learning import Job, Learner, Models, Task
 from fedroam.learning.objective import Objective
-from fedroam.mixing import Aggregation, Average, Fact, Facts, Mixing, Surroundings, entries, needs_of
+from fedroam.mixing import (
+    Aggregation,
+    Average,
+    Fact,
+    Facts,
+    Mixing,
+    Surroundings,
+    entries,
+    needs_of,
+    weights_of,
+)
 from fedroam.mobility import Paths
 from fedroam.models import ModelBuilder
+from fedroam.randomness import stream
 
 # The ends of a transfer: clients are 0, 1, ...; the server (or cloud) is -1; access point a is -2 - a.
 SERVER = -1
@@ -186,6 +197,13 @@ class FederationContext:
         own = self._needs_of_own.get(id(rule))
         return Facts.declaring(needs_of(rule) if own is None else own, self.samples, around)
 
+    def weights(self, meeting: Meeting, round: int) -> sparse.csr_array:
+        """The mixing rule's weights of a meeting in a round, float64 CSR [clients, clients].
+
+        Raises InputError where they are not what `Mixing.weights` promises.
+        """
+        return weights_of(self.mixing, meeting.graph, self.facts(self.mixing, meeting), round)
+
     @cached_property
     def _needs_of_own(self) -> dict[int, tuple[Fact, ...]]:
         """What the run's own rules declare, by identity: to ask anew each round takes longer than all else in it."""
@@ -256,6 +274,19 @@ class Round:
     aggregator: Aggregator = field(default_factory=AtHand)
     training: np.ndarray = field(default_factory=lambda: NOBODY)
     dropped: np.ndarray = field(default_factory=lambda: NOBODY)
+
+
+def by_arrival(clients: np.ndarray, finished: np.ndarray | None, seed: int, round: int) -> np.ndarray:
+    """Clients (int64) in the order in which their work arrived in a round; int64.
+
+    finished: float64 [all clients], when it did; None: all at once. Those that arrive at once are put in an order drawn
+    anew for each round: a server that takes one after the other weighs the last most, and it should not always be the
+    same one's. Who comes before whom of two does not depend on who else arrives.
+    """
+    drawn = stream(seed, "who of equals arrives first", round).random(int(clients.max(initial=-1)) + 1)[
+        clients
+    ]
+    return clients[np.lexsort((drawn,) if finished is None else (drawn, finished[clients]))]
 
 
 @dataclass(frozen=True)

@@ -16,3 +16,4 @@ from fedroam.mixing.facts import needs_of as needs_of
 from fedroam.mixing.weights import Mixing as Mixing
 from fedroam.mixing.weights import entries as entries
 from fedroam.mixing.weights import matrix as matrix
+from fedroam.mixing.weights import weights_of as weights_of

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
-from fedroam.components import Part, register
+from fedroam.components import Part, ours, register
 from fedroam.contacts.ragged import in_rows, lengths
+from fedroam.errors import InputError
 from fedroam.mixing.facts import Facts
 
 
@@ -20,6 +21,68 @@ class Mixing(Protocol):
         """Weights w_ij, float64 CSR [clients, clients]: non-negative, rows summing to 1, and zero wherever i and
         j are neither the same client nor in contact. `graph` is a contact graph (symmetric, no self-loops).
         """
+
+
+SUMS = 1e-6  # how far from 1 a row may sum to, by the rounding of many weights
+
+
+def weights_of(
+    rule: Mixing, graph: sparse.csr_array, facts: Facts, round: int | None = None
+) -> sparse.csr_array:
+    """The weights that a rule gives, in a round if it is one of a run.
+
+    Those of a rule that does not come with fedroam are held against what `Mixing.weights` promises: raises InputError
+    where they are something else.
+    """
+    found = rule.weights(graph, facts)
+    if ours(rule):  # what comes with fedroam is held against it by tests
+        return found
+    kind, when = getattr(rule, "kind", "") or type(rule).__name__, "" if round is None else f", round {round}"
+    try:
+        return _checked(found, graph)
+    except InputError as error:
+        raise InputError(f"mixing kind {kind!r}{when}: {error}") from None
+
+
+def _checked(found: Any, graph: sparse.csr_array) -> sparse.csr_array:
+    """What a rule gave, as it is to be."""
+    shape = getattr(found, "shape", None)
+    if shape != graph.shape:
+        what = type(found).__name__ if shape is None else f"an array {list(shape)}"
+        raise InputError(f"weights gave {what}, allowed is a csr_array {list(graph.shape)}")
+    if found.dtype.kind not in "biuf":
+        raise InputError(f"its weights are {found.dtype}, allowed are float64")
+    weights = sparse.csr_array(found).astype(np.float64)
+    weights.sum_duplicates()
+    rows, columns = entries(weights)
+    refused = ~(weights.data >= 0) | np.isinf(weights.data)
+    if refused.any():
+        k = int(np.flatnonzero(refused)[0])
+        raise InputError(
+            f"client {rows[k]} gives the model of client {columns[k]} the weight {weights.data[k]:g}, allowed are "
+            "numbers from 0 to 1"
+        )
+    meets, apart = (_numbered(each) for each in (graph, weights))
+    strangers = (rows != columns) & (weights.data > 0) & ~np.isin(apart, meets)
+    if strangers.any():
+        k = int(np.flatnonzero(strangers)[0])
+        raise InputError(
+            f"client {rows[k]} gives the model of client {columns[k]} the weight {weights.data[k]:g}, and the two do "
+            "not meet; allowed are weights of the client itself and of those that it meets"
+        )
+    sums = weights.sum(axis=1)
+    wrong = np.flatnonzero(np.abs(sums - 1) > SUMS)
+    if len(wrong):
+        k = int(wrong[0])
+        raise InputError(f"the weights of client {k} sum to {sums[k]:g}, allowed are rows that sum to 1")
+    weights.eliminate_zeros()
+    return weights
+
+
+def _numbered(graph: sparse.csr_array) -> np.ndarray:
+    """Each entry of a square array by one number."""
+    rows, columns = entries(graph)
+    return np.asarray(rows * graph.shape[1] + columns)
 
 
 def entries(graph: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:

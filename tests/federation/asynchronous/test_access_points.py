@@ -11,6 +11,7 @@ import pytest
 from fedroam.federation.server.loop import GLOBAL
 from fedroam.learning import Job, Models
 from fedroam.simulation import begin, play_round
+from support.arrivals import by_client
 from support.hierarchies import PlayedRound, play
 from support.timed import timed_scene
 
@@ -35,10 +36,11 @@ def played(federation: dict[str, Any], learnt: list[tuple[float, float, float]])
     )
 
 
-def test_fedasync_of_devices_that_move() -> None:
+def test_fedasync_of_devices_that_move(monkeypatch: pytest.MonkeyPatch) -> None:
     """a = 1/2, s = 1 / (1 + k). How stale each update is, in the order of clients: 0, 0, 1 (B has taken one in this
     round); 0, 0; 0, and 3 of the second device, whose model descends from none that A has made; 0, 1, and 7 of the
     third: A has made 4, got one of the cloud, and made two."""
+    by_client(monkeypatch)
     nan = np.nan
     rounds = played(
         {"kind": "hierarchical_fedasync", "alpha": 0.5},

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from fedroam.components import build
+from fedroam.federation.protocol import by_arrival
 from fedroam.federation.server.loop import GLOBAL
-from fedroam.scene import Scene
+from fedroam.scene import Scene, prepare
 from fedroam.simulation import begin, play_round
 from fedroam.state import State
 from support.timed import timed_scene
+from support.tiny import tiny
 
 MODEL = 4 * (64 * 10 + 10)
 # A model in ten seconds, rounds of 30: the second arrives at 21, the first at 25. The third trains for 45 s: its update
@@ -89,3 +91,33 @@ def test_one_update_a_model_at_full_weight_is_the_last_model() -> None:
         scene = timed_scene((0.0,), clock="seconds", federation=federation)
         state, models = trained(scene, begin(scene))
         np.testing.assert_allclose(state.federation[GLOBAL], models[0], rtol=1e-6, atol=1e-7)
+
+
+def test_who_of_equals_arrives_first_is_drawn_anew_for_each_round() -> None:
+    """Each as often as the others, in each place; of two, the same one whoever else arrives; and the earlier first."""
+    clients, rounds = np.array([1, 4, 5, 7]), 4000
+    orders = np.array([by_arrival(clients, None, 3, t) for t in range(1, rounds + 1)])
+    assert (np.sort(orders) == clients).all()
+    for place in orders.T:
+        seen = np.array([(place == k).sum() for k in clients])
+        assert ((seen - rounds / 4) ** 2 / (rounds / 4)).sum() < 16.27, "chi-squared with 3 degrees, 0.001"
+    for t in range(1, 40):
+        fewer = by_arrival(np.array([4, 7]), None, 3, t).tolist()
+        assert fewer == [k for k in orders[t - 1].tolist() if k in (4, 7)]
+        when = np.array([9, 2.0, 9, 9, 1.0, 2.0, 9, 2.0])
+        timed = by_arrival(clients, when, 3, t).tolist()
+        assert timed == [4, *[k for k in orders[t - 1].tolist() if k != 4]]
+    assert not np.array_equal(orders[:50], [by_arrival(clients, None, 4, t) for t in range(1, 51)])
+    assert by_arrival(np.zeros(0, dtype=np.int64), None, 3, 1).tolist() == []
+
+
+def test_without_seconds_no_client_of_fedasync_counts_more_than_the_others() -> None:
+    """Whoever comes last is mixed in with `alpha`, and each before it with what the later ones leave."""
+    scene = prepare(tiny(federation={"kind": "fedasync", "alpha": 0.6, "weighting": "constant"}, rounds=40))
+    state, last = begin(scene), []
+    for _ in range(40):
+        state, models = trained(scene, state)
+        server = state.federation[GLOBAL]
+        apart = np.abs(models - server).sum(axis=1)
+        last.append(int(apart.argmin()))
+    assert len(set(last)) == scene.experiment.clients, "each has been the last"

@@ -24,7 +24,7 @@ from fedroam.contacts import degrees, graph_of, in_round
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation.decentralized import Decentralized
-from fedroam.mixing import Facts, Surroundings
+from fedroam.mixing import Facts, Surroundings, weights_of
 from fedroam.parts import Parts, mixing_of
 from fedroam.recording import Run
 from fedroam.scene import deal, movement, world_of
@@ -94,8 +94,8 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequen
 
     def weigh() -> tuple[sparse.csr_array, ...]:
         return tuple(
-            parts.mixing.weights(around.graph, Facts.of(parts.mixing, split.sizes, around))
-            for around in surroundings
+            weights_of(parts.mixing, around.graph, Facts.of(parts.mixing, split.sizes, around), t)
+            for t, around in enumerate(surroundings, 1)
         )
 
     return ContactSequence(experiment.clients, tuple(around.graph for around in surroundings), weigh)

@@ -107,7 +107,7 @@ def _measure(scene: Scene, training: SGD, rounds: int) -> Trajectory:
             raise InputError(
                 f"round {t}: only {len(learners)} clients take part; the bounds of convex learning need all of them"
             )
-        one = scene.context.mixing.weights(meeting.graph, scene.context.facts(scene.context.mixing, meeting))
+        one = scene.context.weights(meeting, t)
         if not doubly_stochastic(one):
             kind = scene.experiment.mixing.kind
             raise InputError(

@@ -20,7 +20,7 @@ from fedroam.federation.aggregating import models_of, values
 from fedroam.federation.asynchronous.rules import STALENESS, ArrivalRule, Holder
 from fedroam.federation.hierarchy_state import NOBODY, HierarchyState
 from fedroam.federation.holders import AggregatesAtHolders, Gathered, KnownToHolders, Made
-from fedroam.federation.protocol import Round, access_point
+from fedroam.federation.protocol import Round, access_point, by_arrival
 from fedroam.learning import Job, Models
 
 # State, int64. Of each access point: how many models it has had before its present one [access points], and before each
@@ -48,8 +48,9 @@ class _AtAccessPoints(ArrivalRule, AggregatesAtHolders, Protocol):
 class TakesAtOnce:
     """Mixed into a hierarchical federation beside a rule: access points go by the rule, update by update.
 
-    Updates are taken in the order in which they arrive; without seconds, in that of clients. A device that has
-    delivered goes on with the model that it gets when the next round begins.
+    Updates are taken in the order in which they arrive; those that arrive at once, as without seconds all do, in an
+    order drawn anew for each round. A device that has delivered goes on with the model that it gets when the next round
+    begins.
     """
 
     own_columns: ClassVar[tuple[str, ...]] = (STALENESS,)
@@ -95,9 +96,7 @@ class TakesAtOnce:
         known: KnownToHolders,
     ) -> tuple[np.ndarray, dict[str, float]]:
         more, stale = hierarchy.more, [NOBODY]
-        order = devices
-        if round.finished is not None:
-            order = devices[np.argsort(round.finished[devices], kind="stable")]
+        order = by_arrival(devices, round.finished, round.context.seed, round.number)
         gathered = [
             self._taking(hierarchy, ap, order[hierarchy.ap[order] == ap])
             for ap in np.unique(hierarchy.ap[devices]).tolist()

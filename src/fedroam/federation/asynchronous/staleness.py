@@ -3,7 +3,7 @@
 The staleness of an update is the number of models that the server has made since the client got the one that it
 trained. A client begins at the begin of a round, with the server's model of that moment. Under a clock of seconds with
 `late = "carried"` updates arrive rounds later, as slow as their clients are, and the shorter a round is, the less
-anybody waits. Without seconds all arrive in the round, in the order of clients.
+anybody waits. Those that arrive at once, as without seconds all do, are taken in an order drawn anew for each round.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Epidemic(Decentralized):
 
     @override
     def _weights_of(
-        self, context: FederationContext, meeting: Meeting, one_way: sparse.csr_array
+        self, context: FederationContext, meeting: Meeting, one_way: sparse.csr_array, round: int
     ) -> sparse.csr_array:
         return _alike(one_way)
 

@@ -28,6 +28,7 @@ from fedroam.federation.protocol import (
     Round,
     Start,
     Traffic,
+    by_arrival,
     one_model,
     own_models,
 )
@@ -92,10 +93,8 @@ class ServerRound:
         return [Held(i, "train", self.context.train[i]) for i in self.clients.tolist()]
 
     def by_arrival(self) -> np.ndarray:
-        """The active clients in the order in which their work arrived, of equals the lowest first; int64."""
-        if self.finished is None:
-            return self.clients
-        return self.clients[np.argsort(self.finished[self.clients], kind="stable")]
+        """The active clients in the order in which their work arrived (see `protocol.by_arrival`); int64."""
+        return by_arrival(self.clients, self.finished, self.context.seed, self.number)
 
     def tensor(self, name: str) -> torch.Tensor:
         """A state array as a tensor that must not be written into."""
