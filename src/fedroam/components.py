@@ -146,6 +146,17 @@ class Part(BaseModel):
     family: ClassVar[str] = ""
     source: ClassVar[str] = ""
 
+    @classmethod
+    @override
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Raise InputError where a part calls a setting as what every part has."""
+        super().__pydantic_init_subclass__(**kwargs)
+        taken = [name for name in ("kind", "family", "source") if name in cls.model_fields]
+        if taken:
+            raise InputError(
+                f"{cls.__name__}: its setting {taken[0]!r} is called as what every part has; allowed is another name"
+            )
+
     @field_validator("*")
     @classmethod
     def _a_number(cls, value: Any) -> Any:
@@ -302,7 +313,9 @@ def use(file: str | Path, owner: str = "--use") -> None:
     """Load the parts in a user's own Python file (`--use my_part.py`); `owner` is what messages say that it is of."""
     path = checked_name(file, owner).absolute()
     if not path.is_file():
-        raise InputError(f"{owner} {file}: no such file")
+        raise InputError(
+            f"{owner} {file}: {'is a folder, allowed is a file' if path.is_dir() else 'no such file'}"
+        )
     load_rooms()
     name = f"{USED}{path.stem}"
     if path.suffix != ".py":
@@ -426,8 +439,12 @@ def explain(error: ValidationError, prefix: str, cls: type[BaseModel], owner: st
     if problem["type"] == "missing":
         return f"{where}: missing; {owner} needs it{_about(cls, problem)}"
     message = problem["msg"].removeprefix("Value error, ")
-    found = "" if not problem["loc"] else f" = {_shown(problem['input'])}"
-    return f"{where.rstrip('.')}{found}: {message[0].lower()}{message[1:]}{_about(cls, problem)}"
+    found, given = "" if not problem["loc"] else f" = {_shown(problem['input'])}", problem["input"]
+    if isinstance(given, float) and math.isnan(given):  # whatever bound it is said to exceed
+        message = "allowed is a number"
+    message = f"{message[0].lower()}{message[1:]}{_about(cls, problem)}"
+    about = f"{where.rstrip('.')}{found}"
+    return f"{about}: {message}" if about else message  # some settings do not fit together
 
 
 def _about(cls: type[BaseModel], problem: ErrorDetails) -> str:

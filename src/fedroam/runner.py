@@ -18,7 +18,7 @@ import numpy as np
 from typing_extensions import override
 
 from fedroam.clock import TIME
-from fedroam.errors import FedroamError, InputError, check_type, own_line
+from fedroam.errors import FedroamError, InputError, check_type, own_line, told
 from fedroam.execution import WorkersLost
 from fedroam.experiment import Experiment
 from fedroam.federation import judged_by
@@ -140,27 +140,44 @@ def run(
                 followers.append(_Telling(observer, experiment.rounds))
             if cores is not None:
                 followers.append(_Cores(scene, cores))
-            try:
-                reached = 0 if found is None else found[0]
-                played = gone_on(_environment(folder), reached, experiment.rounds, where)
-                _record_scene(scene, recorder, {**(facts or {}), **played})
-                _play(scene, recorder, found, followers, on_interrupt or (lambda: None), checkpoint_pause)
-            except Interrupted:
-                raise
-            except Exception as error:
-                with contextlib.suppress(OSError):  # a full disk must not hide what went wrong
-                    recorder.note(
-                        state="failed", reason=f"{type(error).__name__}: {error}{own_line(error)}"[:500]
-                    )
-                raise
+            with _as_failure():
+                try:
+                    reached = 0 if found is None else found[0]
+                    played = gone_on(_environment(folder), reached, experiment.rounds, where)
+                    _record_scene(scene, recorder, {**(facts or {}), **played})
+                    _play(scene, recorder, found, followers, on_interrupt or (lambda: None), checkpoint_pause)
+                except Interrupted:
+                    raise
+                except (
+                    Exception,
+                    SystemExit,
+                ) as error:  # a part of one's own may ask the program to end, too
+                    with contextlib.suppress(OSError):  # a full disk must not hide what went wrong
+                        recorder.note(
+                            state="failed", reason=f"{type(error).__name__}: {error}{own_line(error)}"[:500]
+                        )
+                    raise
     return open_run(folder)
+
+
+@contextlib.contextmanager
+def _as_failure() -> Iterator[None]:
+    """What a part of one's own may raise within, also to end the program, is raised as a FedroamError that tells its
+    file and line; what fedroam and the system raise, as it is."""
+    try:
+        yield
+    except (FedroamError, OSError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise FedroamError(told(error)) from error
 
 
 def _prepared(
     experiment: Experiment, stage: Callable[[Experiment], Scene], held: contextlib.ExitStack
 ) -> Scene:
     """The scene of an experiment, ready to compute; its learner is given back with what is held."""
-    scene = stage(experiment)
+    with _as_failure():
+        scene = stage(experiment)
     held.callback(scene.learner.close)
     scene.learner.open()
     return scene

@@ -54,6 +54,8 @@ from fedroam.mobility import (
     checked_bounds,
     checked_groups,
     checked_step,
+    checked_within,
+    only_to_read,
 )
 from fedroam.models import one_sample_fails, try_out
 from fedroam.parts import Parts
@@ -448,7 +450,11 @@ def _stepped(
 ) -> tuple[dict[str, np.ndarray], Paths]:
     """One step of a pattern, held against what a pattern must answer."""
     with _by(experiment, round):
-        return checked_step(mobility.step(state, world, round), world)
+        if ours(mobility):
+            return checked_step(mobility.step(state, world, round), world)
+        found = checked_step(mobility.step(only_to_read(state), world, round), world)
+        checked_within(found[1], mobility.bounds())
+        return found
 
 
 @contextlib.contextmanager

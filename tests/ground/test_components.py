@@ -116,7 +116,7 @@ def test_build_takes_a_part_a_name_or_a_table() -> None:
         ({"kind": "halve", "factor": 0}, "objective.factor = 0: input should be greater than 0"),
         (
             {"kind": "halve", "factor": math.nan},
-            "objective.factor = nan: input should be less than or equal to 1",
+            "objective.factor = nan: allowed is a number",
         ),
         ({"kind": "halve", "factor": "0.5"}, "objective.factor = '0.5': input should be a valid number"),
         ({"kind": "halve", "factor": True}, "objective.factor = True: input should be a valid number"),

@@ -86,7 +86,7 @@ def use_of(
     summed up client by client, and in an order that nothing else changes.
     """
     clients, tries, work = supply.paths.clients, doings.tries, doings.work
-    cost = supply.tariff.radio.cost(tries.traffic, supply.tariff.distances)
+    cost = supply.tariff.cost(tries.traffic)
     worker, passes = supply.tariff.passes.of(work[0])
     trained = np.maximum(doings.trained, doings.trains)
     busy = np.flatnonzero(trained > doings.trains)
@@ -105,7 +105,7 @@ def use_of(
         worker,
         doings.trains[worker],
         trained[worker],
-        supply.tariff.radio.training(worker, passes) * work[1],
+        supply.tariff.training(worker, passes) * work[1],
     )
     who, begin, end, joules = (np.concatenate(each) for each in zip(sent, got, paid, strict=True))
     own = (who >= 0) & (joules > 0)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from fedroam.errors import InputError
 from fedroam.federation import Traffic, access_point
 
 
@@ -79,6 +80,33 @@ class Radio(Protocol):
 
     def training(self, clients: np.ndarray, samples: np.ndarray) -> np.ndarray:
         """Joules of local training, float64 [jobs]: client clients[k] (int64) passes samples[k] (int64) samples."""
+
+
+def checked_cost(found: Any, transfers: int) -> Cost:
+    """What a radio gave as the cost of so many transfers. Raises InputError where it is none."""
+    if not isinstance(found, Cost):
+        raise InputError(f"cost gave {type(found).__name__}, allowed is a fedroam.cost.Cost")
+    every = {field.name: getattr(found, field.name) for field in fields(Cost)}
+    return Cost(
+        **{name: _checked(f"cost: {name}", one, transfers, "transfer") for name, one in every.items()}
+    )
+
+
+def checked_joules(found: Any, jobs: int) -> np.ndarray:
+    """What a radio gave as the joules of so many jobs of training. Raises InputError where it is none."""
+    return _checked("training", found, jobs, "job")
+
+
+def _checked(what: str, found: Any, count: int, each: str) -> np.ndarray:
+    values = np.asarray(found)
+    if values.shape != (count,) or values.dtype.kind not in "biuf":
+        shown = f"{type(found).__name__} of shape {list(values.shape)}, {values.dtype}"
+        raise InputError(f"{what}: gave {shown}, allowed is one number for each {each}, float64 [{count}]")
+    wrong = np.flatnonzero(~(values >= 0) | np.isinf(values))
+    if len(wrong):
+        k = int(wrong[0])
+        raise InputError(f"{what}: gave {values[k]:g} for {each} {k}, allowed are finite numbers from 0 on")
+    return values.astype(np.float64)
 
 
 def full_exchange(radio: Radio, size: int, distance: float, distances: DistanceDistribution) -> float:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
+from fedroam.components import Part, ours
 from fedroam.cost.account import Account, charge
-from fedroam.cost.radio import DistanceDistribution, Radio
+from fedroam.cost.radio import Cost, DistanceDistribution, Radio, checked_cost, checked_joules
 from fedroam.cost.sample_passes import SamplePasses
+from fedroam.errors import InputError
 from fedroam.federation import Traffic
 from fedroam.learning import Job
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,24 @@ class Tariff:
     radio: Radio
     distances: DistanceDistribution
     passes: SamplePasses
+
+    def cost(self, traffic: Traffic) -> Cost:
+        """What each of these transfers costs. Raises InputError where a radio of one's own gives what is no cost."""
+        found = self.radio.cost(traffic, self.distances)
+        return found if ours(self.radio) else self._held(checked_cost, found, len(traffic.bytes))
+
+    def training(self, clients: np.ndarray, samples: np.ndarray) -> np.ndarray:
+        """Joules of local training, float64 [jobs], as `Radio.training`; raises as `cost` does."""
+        found = self.radio.training(clients, samples)
+        return found if ours(self.radio) else self._held(checked_joules, found, len(clients))
+
+    def _held(self, check: Callable[[Any, int], Found], found: Any, count: int) -> Found:
+        """What a radio of one's own gave for so many transfers or jobs, held against what it promises."""
+        try:
+            return check(found, count)
+        except InputError as error:
+            name = self.radio.kind if isinstance(self.radio, Part) else type(self.radio).__name__
+            raise InputError(f"radio kind {name!r}: {error}") from None
 
     def charge(
         self,
@@ -42,10 +65,10 @@ class Tariff:
         clients keep their models, so that this work is wasted, and nothing that they learnt before it.
         """
         clients, samples = self.passes.of(jobs)
-        cost, joules = self.radio.cost(traffic, self.distances), self.radio.training(clients, samples)
+        cost, joules = self.cost(traffic), self.training(clients, samples)
         if len(broken_off[0]):
             others, passed = self.passes.of(broken_off[0])
-            further = self.radio.training(others, passed) * broken_off[1]
+            further = self.training(others, passed) * broken_off[1]
             in_vain = np.append(np.zeros(len(joules)), further) if keeps else None
             joules, clients = np.append(joules, further), np.append(clients, others)
             return charge(account, traffic, cost, clients, joules, aggregated, discarded, in_vain)

@@ -74,7 +74,7 @@ class Rates:
             with np.errstate(divide="ignore"):
                 return np.asarray(sizes / (link.setup + sizes / (rate * (1 - link.loss))))
         traffic = Traffic.of(sender, receiver, self.size, distance)
-        cost = self.tariff.radio.cost(traffic, self.tariff.distances)
+        cost = self.tariff.cost(traffic)
         with np.errstate(divide="ignore"):
             return np.asarray(self.size / np.maximum(cost.time_up, cost.time_down))
 

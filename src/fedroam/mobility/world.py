@@ -257,6 +257,32 @@ def checked_step(found: Any, world: World) -> tuple[dict[str, np.ndarray], Paths
     return state, paths
 
 
+def only_to_read(state: State) -> dict[str, np.ndarray]:
+    """The same arrays, into which nobody can write: clients moved in place would come from where they go to."""
+    shown = {name: np.asarray(array).view() for name, array in state.items()}
+    for array in shown.values():
+        array.flags.writeable = False
+    return shown
+
+
+def checked_within(paths: Paths, bounds: Any) -> None:
+    """Raise InputError where somebody who is present is outside of the bounds that the pattern gives."""
+    low, high = np.reshape(checked_bounds(bounds), (2, 2))
+    out = (paths.point < low - PLACES * (1 + np.abs(low))) | (
+        paths.point > high + PLACES * (1 + np.abs(high))
+    )
+    if not out.any():
+        return
+    owner = np.repeat(np.arange(paths.clients), np.diff(paths.first))
+    wrong = np.flatnonzero(out.any(axis=1) & paths.present[owner])
+    if len(wrong):
+        k = int(wrong[0])
+        raise InputError(
+            f"client {owner[k]} comes to ({paths.point[k][0]:g}, {paths.point[k][1]:g}); allowed by its bounds are x "
+            f"from {low[0]:g} to {high[0]:g} and y from {low[1]:g} to {high[1]:g}"
+        )
+
+
 def checked_groups(groups: Any, world: World) -> np.ndarray:
     """The names of groups that a pattern gives. Raises InputError where they are not one for each client."""
     found = np.asarray(groups)

@@ -26,7 +26,7 @@ from fedroam.recording.files import (
     write_table,
     write_text,
 )
-from fedroam.recording.locking import folder_at, lock_folder
+from fedroam.recording.locking import folder_at, held, lock_folder
 from fedroam.recording.pieces import TablePieces
 from fedroam.recording.run import TABLES, Run, flat, open_run, table_path, write_status
 from fedroam.writing import half_written
@@ -259,6 +259,8 @@ def check(folder: Path, digest: str, settings_toml: str, existing: Existing) -> 
             "--fresh to replace it"
         )
     if not run.done and existing == "refuse":
+        if held(folder):  # while another process goes on with it, no other advice holds
+            raise InputError(f"{folder}: another process is writing this run; wait for it")
         raise InputError(
             f"{folder}: holds an unfinished run (round {run.status['round']} of {run.status['rounds']}); add "
             "--resume to go on, or --fresh to begin anew"

@@ -42,8 +42,8 @@ class Cached(Decentralized):
     Every client trains its own model. Those in contact send each other that model and all that they have in their
     caches. Of each owner a client keeps the newest model; models that were trained `tau_max` or more rounds ago fall
     out, and so do the oldest beyond `size`. Then everybody who is present replaces its model by the average of it and
-    of all models in its cache, weighted by the samples of their owners, whether it met anybody or not. Mixing rules
-    have no say.
+    of all models in its cache, weighted by the samples of their owners, whether it met anybody or not; where none of
+    these holds samples, all count alike. Mixing rules have no say.
 
     What a client hands on is what it had when the round began. In a round of one contact after the other (as in the
     paper's code) a model could travel several hops; here it takes one a round. All models of a contact are sent as one

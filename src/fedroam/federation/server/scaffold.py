@@ -36,8 +36,9 @@ class Scaffold(Part, ServerLoop):
     c_i+ = c_i - c + (x - y_i) / (K lr) (option II). The server then moves to x + server_lr * mean(y_i - x) over the
     active clients, and c by sum (c_i+ - c_i) / N over them, N being all clients with samples; all controls begin at 0.
 
-    Judged with the server's model. Down: model and c; up: the changes of y_i and of c_i; twice what FedAvg sends. With
-    momentum m (started anew each round) K becomes the weight that gradients have in y_i,
+    Judged with the server's model. Down: model and c; up: the changes of y_i and of c_i; twice what FedAvg sends.
+    `correction` is a factor on c - c_i wherever it stands, in c_i+, too: so that is the mean gradient of the client.
+    With momentum m (started anew each round) K becomes the weight that gradients have in y_i,
     sum over k = 1 .. K of (1 - m^k) / (1 - m); where momentum is kept between rounds that is an approximation.
 
     Work that is carried over to a later round of a clock counts from what its client was handed: x and c are those of

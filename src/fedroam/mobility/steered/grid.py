@@ -258,7 +258,8 @@ class GridCentres(Part):
     ties: Ties = TIES
     centres: Centres = field(
         "grid",
-        "where centres may lie: any grid point (the algorithm), or only at uncovered clients (the text)",
+        "where centres may lie: any grid point (the algorithm), or all but the first only at uncovered clients (the "
+        "text)",
     )
 
 

@@ -1,0 +1,173 @@
+"""What parts of one's own give is held against what they promise: one message, and no number that is silently wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedroam import FedroamError, InputError, components, run
+from fedroam.components import Part, register
+from fedroam.cost import Cost
+from fedroam.mobility import Paths
+from support.tiny import tiny
+
+
+class _Told(Part):
+    """Moves, and does what the name of its kind says."""
+
+    def start(self, world: Any) -> dict[str, np.ndarray]:
+        return {"position": np.full((world.clients, 2), 2.0)}
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        return (0.0, 0.0, 4.0, 4.0)
+
+    def groups(self, world: Any) -> np.ndarray:
+        return np.full(world.clients, "all")
+
+
+class Leaves(_Told):
+    def step(self, state: Any, world: Any, round: int) -> Any:
+        after = state["position"] + np.array([0.0, 0.9])
+        return {"position": after}, Paths.straight(state["position"], after)
+
+
+class InPlace(_Told):
+    def step(self, state: Any, world: Any, round: int) -> Any:
+        state["position"][0, 0] += 0.5
+        return state, Paths.straight(state["position"], state["position"])
+
+
+class Breaks(_Told):
+    def step(self, state: Any, world: Any, round: int) -> Any:
+        raise KeyError("speed")
+
+
+class Ends(_Told):
+    def step(self, state: Any, world: Any, round: int) -> Any:
+        raise SystemExit(0)
+
+
+class BreaksAtStart(Breaks):
+    def start(self, world: Any) -> dict[str, np.ndarray]:
+        raise ZeroDivisionError("no clients here")
+
+
+class _Priced(Part):
+    def spread(self) -> None:
+        return None
+
+    def training(self, clients: np.ndarray, samples: np.ndarray) -> Any:
+        return np.ones(len(clients))
+
+
+class BelowZero(_Priced):
+    def cost(self, traffic: Any, distances: Any) -> Any:
+        z = np.zeros(len(traffic.bytes))
+        return Cost(z - 1, z, z, z)
+
+
+class NoCost(_Priced):
+    def cost(self, traffic: Any, distances: Any) -> Any:
+        return None
+
+
+class OnePrice(_Priced):
+    def cost(self, traffic: Any, distances: Any) -> Any:
+        return Cost(*(np.zeros(1) for _ in range(4)))
+
+
+class NoJoules(_Priced):
+    def cost(self, traffic: Any, distances: Any) -> Any:
+        return Cost.nothing(len(traffic.bytes))
+
+    def training(self, clients: np.ndarray, samples: np.ndarray) -> Any:
+        return np.full(len(clients), np.nan)
+
+
+PARTS = (
+    ("mobility", "test_leaves", Leaves),
+    ("mobility", "test_in_place", InPlace),
+    ("mobility", "test_breaks", Breaks),
+    ("mobility", "test_ends", Ends),
+    ("mobility", "test_breaks_at_start", BreaksAtStart),
+    ("radio", "test_below_zero", BelowZero),
+    ("radio", "test_no_cost", NoCost),
+    ("radio", "test_one_price", OnePrice),
+    ("radio", "test_no_joules", NoJoules),
+)
+
+
+@pytest.fixture(autouse=True)
+def known() -> Iterator[None]:
+    """As long as a test of these runs: other tests ask what all parts keep to, which these do not."""
+    for family, kind, part in PARTS:
+        register(family, kind)(part)
+    yield
+    for family, kind, _ in PARTS:
+        del components._registry[family][kind]
+
+
+def test_whoever_leaves_the_bounds_of_a_pattern_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as raised:
+        run(tiny(mobility="test_leaves"), tmp_path / "run")
+    assert str(raised.value) == (
+        "mobility kind 'test_leaves', round 3: client 0 comes to (2, 4.7); allowed by its bounds are x from 0 to 4 and "
+        "y from 0 to 4"
+    )
+
+
+def test_a_pattern_cannot_move_clients_in_place(tmp_path: Path) -> None:
+    with pytest.raises(FedroamError, match=r"read-only \(test_parts_of_ones_own.py, line \d+\)"):
+        run(tiny(mobility="test_in_place"), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("test_breaks", "KeyError: 'speed'"), ("test_ends", "SystemExit: 0")]
+)
+def test_whatever_a_part_raises_is_an_error_of_the_run(tmp_path: Path, kind: str, told: str) -> None:
+    with pytest.raises(FedroamError) as raised:
+        run(tiny(mobility=kind), tmp_path / "run")
+    assert str(raised.value).startswith(f"{told} (test_parts_of_ones_own.py, line ")
+    assert raised.value.__cause__ is not None, "--debug shows where"
+    noted = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert noted["state"] == "failed"
+    assert noted["reason"].startswith(told)
+
+
+def test_so_is_what_it_raises_before_the_first_round_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(FedroamError, match=r"ZeroDivisionError: no clients here \(test_parts"):
+        run(tiny(mobility="test_breaks_at_start"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("test_below_zero", "cost: energy_up: gave -1 for transfer 0, allowed are finite numbers from 0 on"),
+        ("test_no_cost", "cost gave NoneType, allowed is a fedroam.cost.Cost"),
+        (
+            "test_one_price",
+            "cost: energy_up: gave ndarray of shape [1], float64, allowed is one number for each transfer, float64 [",
+        ),
+        ("test_no_joules", "training: gave nan for job 0, allowed are finite numbers from 0 on"),
+    ],
+)
+def test_a_radio_that_gives_no_prices_is_refused(tmp_path: Path, kind: str, told: str) -> None:
+    with pytest.raises(InputError) as raised:
+        run(tiny(radio=kind, contacts={"kind": "radius", "radius": 9.0}), tmp_path / "run")
+    assert str(raised.value).startswith(f"radio kind {kind!r}: {told}")
+
+
+def test_a_setting_cannot_be_called_as_what_every_part_has() -> None:
+    with (
+        pytest.warns(UserWarning, match="shadows"),
+        pytest.raises(InputError, match="Named: its setting 'source' is called as what every part has"),
+    ):
+
+        class Named(Part):
+            source: str = "x"  # type: ignore[misc]
