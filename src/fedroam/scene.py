@@ -40,6 +40,7 @@ from fedroam.federation import (
     network_of,
     used_by,
 )
+from fedroam.federation.decentralized import Decentralized
 from fedroam.learning import Layout, Learner, Models, Task, device_of, make_network, start_models, to_tensors
 from fedroam.learning.training import LimitsBatches
 from fedroam.mixing import Average
@@ -243,6 +244,8 @@ def prepare(experiment: Experiment) -> Scene:
     check_intervals(parts.mobility, parts.activity)
     if apart := begins_apart(parts.mobility, parts.activity):
         matching = replace(matching, notes=(*matching.notes, apart))
+    if unasked := _mixing_unasked(experiment, parts):
+        matching = replace(matching, notes=(*matching.notes, unasked))
     world = world_of(experiment, dataset, split, experiment.rounds)
     with _by(experiment):
         groups, bounds = (
@@ -437,6 +440,20 @@ def movement(experiment: Experiment, world: World) -> Iterator[Paths]:
         state, paths = _stepped(experiment, mobility, state, world, t)
         churn = activity.step(churn, world.seed, world.clients, t)
     yield replace(paths, present=paths.present & churn["active"].astype(bool))
+
+
+def _mixing_unasked(experiment: Experiment, parts: Parts) -> str:
+    """The sentence on a mixing rule that was chosen for a federation that asks none; empty where it asks, or where that
+    is not known, as of one's own."""
+    chosen, federation = experiment.mixing.kind, parts.federation
+    if chosen == FAMILIES["mixing"].default or not ours(federation):
+        return ""
+    if isinstance(federation, Decentralized) and type(federation).exchange is Decentralized.exchange:
+        return ""
+    return (
+        f"mixing.kind = {chosen!r} says nothing here: federation {experiment.federation.kind!r} asks no mixing rule, "
+        "and runs that differ in it alone are the same"
+    )
 
 
 def _started(experiment: Experiment, mobility: Mobility, world: World) -> dict[str, np.ndarray]:

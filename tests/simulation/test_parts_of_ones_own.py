@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from fedroam import FedroamError, InputError, components, run
-from fedroam.components import Part, register
+from fedroam.analysis import compare_runs
+from fedroam.components import FAMILIES, Part, register
 from fedroam.cost import Cost
 from fedroam.mobility import Paths
 from support.tiny import tiny
@@ -171,3 +172,22 @@ def test_a_setting_cannot_be_called_as_what_every_part_has() -> None:
 
         class Named(Part):
             source: str = "x"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"federation": "fedavg", "mixing": "data_size"}, True),
+        ({"federation": "push_sum", "mixing": "data_size"}, True),
+        ({"federation": "fedavg", "mixing": FAMILIES["mixing"].default}, False),
+        ({"federation": "decentralized", "mixing": "data_size"}, False),
+    ],
+)
+def test_a_mixing_rule_that_nobody_asks_is_told(settings: dict[str, Any], said: bool, tmp_path: Path) -> None:
+    done = run(tiny(rounds=1, **settings), tmp_path / "run")
+    told = [note for note in compare_runs([done]).notes if "mixing.kind" in note]
+    wanted = (
+        f"mixing.kind = 'data_size' says nothing here: federation {settings['federation']!r} asks no mixing rule, and "
+        "runs that differ in it alone are the same"
+    )
+    assert [note.partition(": ")[2] for note in told] == [wanted] * said
