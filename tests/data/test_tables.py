@@ -234,7 +234,7 @@ def test_a_table_as_office_programs_write_it_is_told_with_the_way_out(
         (b"", "empty, wanted is a header line and rows"),
         (b"speed,label\n", "a header but no rows"),
         (b"speed,label\n1,\xff\xfe\n", "not UTF-8 text"),
-        (b"PAR1\x15\xff\xfe", "Parquet; tables of samples are CSV, or arrays in .npz"),
+        (b"PAR1\x15\xff\xfe", "Parquet; allowed is CSV in UTF-8, or arrays in .npz by data kind 'arrays'"),
         (
             gzip.compress(b"speed,label\n" + b"".join(b"%d,0\n" % k**3 for k in range(999)))[:900],
             "damaged or cut off",

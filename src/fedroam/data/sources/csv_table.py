@@ -75,7 +75,7 @@ class Csv(Part):
         return remember(self, files, lambda: self._read(files))
 
     def _read(self, files: list[Path]) -> Dataset:
-        header = read_header(files[0], self.separator)
+        header = read_header(files[0], self.separator, also="arrays in .npz by data kind 'arrays'")
         for name in (self.label, *self.categorical, *self.columns, *self.ignore):
             if name not in header:
                 if mark := other_separator(header):
