@@ -67,8 +67,8 @@ def to_metres(
             more = f" (and {int(outside.sum()) - 1} more)" if outside.sum() > 1 else ""
             raise InputError(
                 f"{named(k)}{more} is outside the area of use of projection {projection!r} ({target.name}); allowed "
-                f"are {MARGIN:g} degrees around latitudes {area.south:g} to {area.north:g}, longitudes {area.west:g} to "
-                f"{area.east:g}, or another projection"
+                f"are {MARGIN:g} degrees around latitudes {area.south:g} to {area.north:g}, longitudes {area.west:g} "
+                f"to {area.east:g}, or another projection"
             )
     change = pyproj.Transformer.from_crs("EPSG:4326", target, always_xy=True)
     x, y = change.transform(np.asarray(lon, np.float64), np.asarray(lat, np.float64))
