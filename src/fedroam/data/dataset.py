@@ -120,6 +120,15 @@ def never_taught_note(counts: Mapping[str, int], test_samples: int) -> str:
     )
 
 
+def one_class_note(class_names: Sequence[str]) -> str:
+    """The sentence on a data set with a single class; empty where there are several."""
+    if len(class_names) != 1:
+        return ""
+    return (
+        f"all samples are of one class ({class_names[0]!r}): every answer is right, so accuracy says nothing"
+    )
+
+
 def _finite(x: np.ndarray) -> bool:
     """Whether all samples are finite numbers; asked of a few at a time, as the answers take a quarter of their room."""
     few = max(1, AT_ONCE // max(1, math.prod(x.shape[1:])))

@@ -10,7 +10,7 @@ import numpy as np
 from fedroam.data.dataset import Dataset
 from fedroam.data.preparing import column_statistics, held_out
 from fedroam.data.preprocessing import ArrayPreprocessing, Layout
-from fedroam.data.sources.tables import as_classes, label_order
+from fedroam.data.sources.tables import as_classes, check_classes, label_order
 from fedroam.errors import InputError
 
 Normalise = Literal["none", "unit", "standardise"]
@@ -117,6 +117,8 @@ def _classes(
     both = np.concatenate([y, y_test])
     if given is None:
         names = tuple(label_order(both.astype(str)))
+        labels = "y_train with y_test" if len(y_test) else "y_train"
+        check_classes(f"{name}: {labels}", len(names), len(both), "if they are, name them in class_names")
     else:
         names = tuple(str(n) for n in np.asarray(given).reshape(-1))
         if len(set(names)) < len(names):

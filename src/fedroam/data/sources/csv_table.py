@@ -15,7 +15,14 @@ from fedroam.data.dataset import Dataset
 from fedroam.data.preparing import column_statistics, held_out
 from fedroam.data.preprocessing import CategoricalColumn, NumericColumn, TablePreprocessing
 from fedroam.data.sources.places import find_file
-from fedroam.data.sources.tables import as_classes, label_order, other_separator, read_header, read_table
+from fedroam.data.sources.tables import (
+    as_classes,
+    check_classes,
+    label_order,
+    other_separator,
+    read_header,
+    read_table,
+)
 from fedroam.errors import InputError, unknown
 
 MOST_VALUES = 10_000  # distinct ones of a categorical column: more are names of rows, not categories
@@ -98,11 +105,12 @@ class Csv(Part):
             table = {name: np.concatenate([table[name], further[name]]) for name in (*numbers, *words)}
             is_test = np.arange(len(table[self.label])) >= len(is_test)
         classes = label_order(table[self.label])
-        if len(classes) > max(50, len(is_test) // 2):
-            raise InputError(
-                f"{files[0]}: column {self.label!r} has {len(classes)} distinct values in {len(is_test)} rows, "
-                "wanted is a column of classes: set data.label"
-            )
+        check_classes(
+            f"{files[0]}: column {self.label!r}",
+            len(classes),
+            len(is_test),
+            "set data.label to a column of classes",
+        )
         y = as_classes(table[self.label], classes)
         if len(files) == 1:
             is_test = held_out(y, self.test_share, "own table test set")

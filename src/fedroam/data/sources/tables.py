@@ -23,6 +23,7 @@ BLANK_LINES = 1_000_000
 # Characters of one line, which is held whole. BonnMotion keeps a node's whole way in one: this is about two million
 # corners.
 LONGEST_LINE = 1 << 26
+FEW_CLASSES = 50  # so many there may be, however few samples
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 
@@ -255,6 +256,18 @@ def label_order(values: np.ndarray) -> list[str]:
     if all(_NUMBER.fullmatch(value) for value in distinct):
         return sorted(distinct, key=lambda value: (float(value), value))
     return distinct
+
+
+def check_classes(what: str, found: int, samples: int, way_out: str) -> None:
+    """Raise InputError where `found` distinct labels among so many samples are measurements rather than classes.
+
+    what: which labels, and way_out: what else to do, for the message.
+    """
+    if found > max(FEW_CLASSES, samples // 2):
+        raise InputError(
+            f"{what} has {found} distinct values in {samples} rows, wanted are classes, at most one for two rows: "
+            f"{way_out}"
+        )
 
 
 def as_classes(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
