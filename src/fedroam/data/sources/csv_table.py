@@ -12,12 +12,14 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.data.cache import remember
 from fedroam.data.dataset import Dataset
-from fedroam.data.preparing import column_statistics, held_out
+from fedroam.data.preparing import column_statistics, held_out, none_held_out
 from fedroam.data.preprocessing import CategoricalColumn, NumericColumn, TablePreprocessing
 from fedroam.data.sources.places import find_file
 from fedroam.data.sources.tables import (
+    SEPARATORS,
     as_classes,
     check_classes,
+    is_separator,
     label_order,
     other_separator,
     read_header,
@@ -56,8 +58,8 @@ class Csv(Part):
     @field_validator("separator")
     @classmethod
     def _one_character(cls, value: str) -> str:
-        if len(value) != 1 or value in '\r\n"':
-            raise ValueError("allowed is one character, e.g. , or ; or a tab")
+        if not is_separator(value):
+            raise ValueError(SEPARATORS)
         return value
 
     @model_validator(mode="after")
@@ -129,6 +131,7 @@ class Csv(Part):
             tuple(classes),
             columns=kept,
             preprocessing=preprocessing,
+            untested=none_held_out(y, self.test_share) if len(files) == 1 else "",
         )
 
     def _preprocessing(

@@ -23,6 +23,7 @@ BLANK_LINES = 1_000_000
 # Characters of one line, which is held whole. BonnMotion keeps a node's whole way in one: this is about two million
 # corners.
 LONGEST_LINE = 1 << 26
+SEPARATORS = "allowed is one character, e.g. , or ; or a tab"  # what `is_separator` takes, for messages
 FEW_CLASSES = 50  # so many there may be, however few samples
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
@@ -34,6 +35,11 @@ def read_header(path: Path, separator: str = ",", *, also: str = "") -> list[str
     also: what is allowed beside CSV, for the message about a file that is no text.
     """
     return _header(path, separator, also)[1]
+
+
+def is_separator(text: str) -> bool:
+    """Whether a text can stand between cells."""
+    return len(text) == 1 and text not in '\r\n"'
 
 
 def other_separator(header: Sequence[str]) -> str:
