@@ -195,7 +195,8 @@ def _samples(
         raise InputError(f"separator = {separator!r}: {SEPARATORS}")
     header = read_header(path, separator)
     if isinstance(how, TablePreprocessing):
-        found = {each.name for each in (*how.numeric, *how.categorical)} <= set(header)
+        wanted = {column.name for column in how.numeric} | {column.name for column in how.categorical}
+        found = wanted <= set(header)
     else:
         found = len(header) >= math.prod(how.held)
     if not (found and label in (None, *header)) and (mark := other_separator(header)):
