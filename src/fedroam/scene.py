@@ -627,9 +627,12 @@ def deal(experiment: Experiment) -> tuple[Dataset, Split]:
     """The data set and who holds what. Raises InputError where they do not fit the experiment."""
     dataset = load_dataset(experiment.data)
     if experiment.evaluate_on == "shared" and not len(dataset.y_test):
-        raise InputError(
-            f"data {dataset.name!r} has no shared test set: set evaluate_on = 'own' and test_share, e.g. 0.2"
-        )
+        why = f" ({dataset.untested})" if dataset.untested else ""
+        share = experiment.test_share
+        also = " and test_share, e.g. 0.2"
+        if share:
+            also = f": test_share = {share:g} is of each client's own samples, which only that reads"
+        raise InputError(f"data {dataset.name!r} has no shared test set{why}; set evaluate_on = 'own'{also}")
     clients, seed = experiment.clients, experiment.seed
     shares = experiment.validation_share, experiment.test_share
     devices = match_devices(experiment, dataset).devices

@@ -154,6 +154,15 @@ def test_classes_that_are_only_tested_are_told_where_they_are(tmp_path: Path) ->
     assert not any("no training sample is of" in note for note in variants([alone])[0].notes)
 
 
+def test_a_single_class_is_told_after_a_run(tmp_path: Path) -> None:
+    text = "all samples are of one class ('a'): every answer is right, so accuracy says nothing"
+    (tmp_path / "one.csv").write_text("v,label\n" + "".join(f"{k},a\n" for k in range(20)))
+    one = run(tiny(data={"kind": "csv", "path": str(tmp_path / "one.csv")}, model="mlp"), tmp_path / "one")
+    assert any(text in note for note in variants([one])[0].notes)
+    several = made_run(tmp_path, "a", 0, [0.1, 0.5])
+    assert not any("of one class" in note for note in variants([several])[0].notes)
+
+
 # --- movement that a federation does not look at --------------------------------------------------------------------
 
 

@@ -9,14 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedroam.components import Part, register
+from fedroam.components import Part, build, register
 from fedroam.data import dataset as datasets
-from fedroam.data import forget, load_dataset
+from fedroam.data import forget, load_dataset, memory
 from fedroam.data.dataset import Dataset, Split
 from fedroam.data.dirichlet import Dirichlet
+from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.runner import run
 from fedroam.scene import deal
+from fedroam.sweep.sharing import arrays_of, describe, rebuild
 from support.tiny import own_data, tiny
 
 
@@ -131,3 +133,49 @@ def test_a_partition_of_ones_own_deals_each_time(dealt: list[int], monkeypatch: 
     for _ in range(2):
         deal(given(partition=FirstCome(), data=own_data()))
     assert dealt == [-1, -1]
+
+
+@pytest.mark.parametrize(
+    ("samples", "cut", "settings", "said"),
+    [
+        (2, {"test_share": 0}, {}, "(its test_share is 0); set evaluate_on = 'own' and test_share, e.g. 0.2"),
+        (
+            1,
+            {},
+            {},
+            "(its test_share of 0.2 of each class rounds to no sample, as no class has more than 1); set evaluate_on = "
+            "'own' and test_share, e.g. 0.2",
+        ),
+        (
+            3,
+            {"x_test": np.zeros((0, 2)), "y_test": np.zeros(0, int)},
+            {},
+            "(its x_test holds no samples); set",
+        ),
+        (
+            2,
+            {"test_share": 0},
+            {"test_share": 0.25},
+            "(its test_share is 0); set evaluate_on = 'own': test_share = 0.25 is of each client's own samples, which "
+            "only that reads",
+        ),
+    ],
+)
+def test_why_there_is_no_shared_test_set_is_told(
+    samples: int, cut: dict[str, Any], settings: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    labels = np.repeat(np.arange(20), samples)
+    data = memory(np.zeros((len(labels), 2)), labels, **cut)
+    with pytest.raises(InputError) as error:
+        run(tiny(data=data, model="mlp", **settings), tmp_path / "run")
+    assert str(error.value).startswith(f"data 'memory' has no shared test set {said}")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_table_and_data_that_a_sweep_lends_tell_it_too(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("v,label\n" + "".join(f"{k},{k % 10}\n" for k in range(20)))
+    dataset = load_dataset(build("data", {"kind": "csv", "path": str(tmp_path / "own.csv")}))
+    told = "its test_share of 0.2 of each class rounds to no sample, as no class has more than 2"
+    assert dataset.untested == told
+    assert rebuild(describe(build("data", "digits"), dataset), arrays_of(dataset)).untested == told
+    assert load_dataset(build("data", "digits")).untested == ""

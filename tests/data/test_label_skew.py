@@ -53,6 +53,13 @@ def test_test_samples_of_classes_that_nobody_is_taught_are_told() -> None:
     assert "no training sample is of" not in "\n".join(describe_split(dataset, split))
 
 
+def test_a_single_class_is_told() -> None:
+    dataset, split = world([[0, 1], [2]], [0, 0, 0])
+    told = "all samples are of one class ('0'): every answer is right, so accuracy says nothing"
+    assert told not in describe_split(dataset, split)
+    assert told in describe_split(replace(dataset, class_names=("0",)), split)
+
+
 def test_sites_stand_beside_their_clients() -> None:
     dataset, split = world([[0, 1], [2, 3, 4, 5], []], [0, 0, 0, 1, 1, 2, 2, 2])
     table = client_table(dataset, split, ["Bonn", "Ulm, Ulm west", ""])

@@ -234,7 +234,7 @@ def test_a_table_as_office_programs_write_it_is_told_with_the_way_out(
         (b"", "empty, wanted is a header line and rows"),
         (b"speed,label\n", "a header but no rows"),
         (b"speed,label\n1,\xff\xfe\n", "not UTF-8 text"),
-        (b"PAR1\x15\xff\xfe", "Parquet; tables of samples are CSV, or arrays in .npz"),
+        (b"PAR1\x15\xff\xfe", "Parquet; allowed is CSV in UTF-8, or arrays in .npz by data kind 'arrays'"),
         (
             gzip.compress(b"speed,label\n" + b"".join(b"%d,0\n" % k**3 for k in range(999)))[:900],
             "damaged or cut off",
@@ -407,6 +407,20 @@ def test_memory_that_is_gone_says_what_to_do() -> None:
         ({"y_train": Y + 0.5}, "y_train holds float64, wanted are whole numbers or texts"),
         ({"y_train": np.append(Y[:-1], np.inf)}, "y_train[11] holds a value that is not finite"),
         ({"y_train": np.append(Y[:-1], np.nan)}, "y_train[11] holds a value that is not finite"),
+        (
+            {"x_train": np.zeros((60, 2)), "y_train": np.arange(60) % 51, "test_share": 0},
+            "memory: y_train has 51 distinct values in 60 rows, wanted are classes, at most one for two rows: if they "
+            "are, name them in class_names",
+        ),
+        (
+            {
+                "x_train": np.zeros((60, 2)),
+                "y_train": np.arange(60) % 50,
+                "x_test": X[:, :2],
+                "y_test": Y - 12,
+            },
+            "memory: y_train with y_test has 53 distinct values in 72 rows",
+        ),
         ({"y_train": np.append(Y[:-1], 1e300)}, "y_train holds float64, wanted are whole numbers or texts"),
         ({"x_test": X}, "x_test and y_test go together, only one is there"),
         ({"x_test": X[:, :2], "y_test": Y}, "x_test holds samples of (2,), x_train of (4,)"),
@@ -432,6 +446,13 @@ def test_wrong_arrays_give_one_clear_line(given: dict[str, Any], said: str) -> N
     with pytest.raises(InputError) as error:
         memory(**{"x_train": X, "y_train": Y, **given})
     assert said in str(error.value)
+
+
+def test_many_classes_are_those_that_are_named_or_have_two_samples_each() -> None:
+    labels, x = np.arange(120) % 60, np.zeros((120, 2))
+    assert memory(x, labels, test_share=0).load().classes == 60
+    assert memory(x[:60], labels[:60], class_names=range(60), test_share=0).load().classes == 60
+    assert memory(x[:50], labels[:50], test_share=0).load().classes == 50
 
 
 def test_wrong_files_of_arrays_give_one_clear_line() -> None:

@@ -101,6 +101,10 @@ WRONG_MODELS: dict[str, tuple[Callable[[tuple[int, ...], int], nn.Module], str]]
         lambda s, c: nn.Sequential(nn.Flatten(), nn.Linear(64, c)).double(),
         "torch.float64, allowed is float32",
     ),
+    "all is frozen": (
+        lambda s, c: nn.Sequential(nn.Flatten(), nn.Linear(64, c)).requires_grad_(False),
+        "model kind 'own': all parameters are frozen",
+    ),
     "start values of its own": (drawn_elsewhere, "built alike have different start values"),
     "drawn logits": (lambda s, c: Noisy(64, c), "give other numbers each time they are evaluated"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -93,6 +94,20 @@ def test_predict_gives_the_same_answers(images: Run, exported: Path, tmp_path: P
     assert again.correct is not None
     last = images.clients[images.clients["round"] == 4].set_index("client")
     assert again.correct.mean() == last["accuracy"][3]
+
+
+def test_values_of_arrays_with_something_else_between_them(exported: Path, tmp_path: Path) -> None:
+    wide = math.prod(SHAPE)
+    header, row = (";".join(str(k) for k in range(n, wide + n)) for n in (0, 1))
+    (tmp_path / "semi.csv").write_text(f"{header}\n{row}\n")
+    with pytest.raises(
+        InputError, match=r"semi.csv, line 1: one column, .* if ';' does, say --separator ';'$"
+    ):
+        predict(exported / "safetensors", tmp_path / "semi.csv")
+    assert len(predict(exported / "safetensors", tmp_path / "semi.csv", separator=";").answers) == 1
+    np.save(tmp_path / "raw.npy", own_data(SHAPE).load().x_test)  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=r"raw.npy: separator = ';' has no meaning for .npy"):
+        predict(exported / "safetensors", tmp_path / "raw.npy", separator=";")
 
 
 def test_what_goes_with_a_model(images: Run, exported: Path) -> None:
@@ -273,6 +288,30 @@ def test_what_is_odd_in_new_rows_is_told(spam: Commands) -> None:
     assert "test.csv: has no column 'who'" in answer.err
     np.save("rows.npy", np.zeros((2, 5)))
     assert "the model reads tables: allowed is a CSV file" in spam("predict", home, "rows.npy").err
+
+
+def test_a_table_with_something_else_between_cells(spam: Commands) -> None:
+    assert spam("export", "out", "--out", "model").code == 0
+    pd.read_csv("test.csv").to_csv("semi.csv", index=False, sep=";")
+    before = contents(spam.folder)
+    answer = spam("predict", "model", "semi.csv", "--out", "said.csv")
+    assert (answer.code, answer.out, answer.err) == (
+        2,
+        "",
+        "error: semi.csv, line 1: one column, 'amount;colour;degrees;what', where ',' stands between cells; if ';' "
+        "does, say --separator ';'\n",
+    )
+    answer = spam("predict", "model", "semi.csv", "--separator", ";;")
+    assert (answer.code, answer.err) == (
+        2,
+        "error: separator = ';;': allowed is one character, e.g. , or ; or a tab\n",
+    )
+    assert contents(spam.folder) == before
+    plain, semi = (
+        spam("predict", "model", "test.csv"),
+        spam("predict", "model", "semi.csv", "--separator", ";"),
+    )
+    assert (semi.code, semi.out, semi.err) == (0, plain.out, plain.err)
 
 
 @pytest.mark.parametrize(

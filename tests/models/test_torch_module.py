@@ -49,6 +49,12 @@ def double() -> nn.Sequential:
     return nn.Sequential(nn.Flatten(), nn.Linear(12, 3).double())
 
 
+def frozen(parts=3) -> nn.Module:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(12, 4), nn.Linear(4, 3))
+    net[:parts].requires_grad_(False)
+    return net
+
+
 def bare() -> nn.Module:
     return nn.Flatten()
 
@@ -65,6 +71,7 @@ def unsaid():
 def own_models(monkeypatch):
     module = types.ModuleType(HERE)
     module.Good, module.Noisy, module.lazy, module.failing, module.number = Good, Noisy, lazy, failing, 3
+    module.frozen = frozen
     module.double, module.bare, module.text, module.unsaid = double, bare, text, unsaid
     monkeypatch.setitem(sys.modules, HERE, module)
 
@@ -144,6 +151,15 @@ def test_errors_name_the_target_and_the_reason(target, message):
 def test_a_module_without_parameters_cannot_learn():
     with pytest.raises(InputError, match="parameters are missing, allowed is float32"):
         build(f"{HERE}:bare", shape=(12,), classes=12)
+
+
+def test_a_module_that_is_frozen_cannot_learn():
+    with pytest.raises(
+        InputError, match=r"all parameters are frozen \(requires_grad is False\).*; allowed is one that"
+    ):
+        build(f"{HERE}:frozen")
+    kept = build(f"{HERE}:frozen", parts=2)
+    assert [p.requires_grad for p in kept.parameters()] == [False, False, True, True]
 
 
 def test_target_is_needed():

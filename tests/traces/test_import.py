@@ -122,6 +122,51 @@ def test_projection_of_the_users_choice(tmp_path: Path) -> None:
             import_trace(wrote(tmp_path, CHECKINS), projection=wrong)
 
 
+FIJI = "id,time,lat,lon\na,0,1,2\na,0,95,0\na,1,-18.1,178.4\na,2,-18.1,178.5\n"
+
+
+@pytest.mark.parametrize(
+    ("projection", "said"),
+    [
+        (
+            "EPSG:32618",
+            "s.csv, line 4: latitude -18.1, longitude 178.4 (and 1 more) is outside the area of use of projection "
+            "'EPSG:32618' (WGS 84 / UTM zone 18N); allowed are 2 degrees around latitudes 0 to 84, longitudes -78 to "
+            "-72, or another projection",
+        ),
+        ("EPSG:27700", "'EPSG:27700' (OSGB36 / British National Grid)"),
+    ],
+)
+def test_places_far_from_where_a_projection_holds_are_refused(
+    projection: str, said: str, fr: Commands
+) -> None:
+    fr.write("s.csv", FIJI)
+    before = contents(fr.folder)
+    answer = fr("trace", "import", "s.csv", "t.parquet", "--projection", projection, "--box=-19,-16,177,179")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert said in answer.err
+    assert contents(fr.folder) == before
+
+
+@pytest.mark.parametrize(
+    "projection", ["EPSG:3460", "EPSG:32760", "EPSG:3832", "EPSG:3857", "+proj=utm +zone=18"]
+)
+def test_places_where_a_projection_holds_or_nobody_knows(projection: str) -> None:
+    """The grid of Fiji and that of the Pacific reach across longitude 180; a definition says nothing of its area."""
+    lat, lon = np.array([-18.1, -18.1]), np.array([178.4, -179.9])
+    assert np.isfinite(to_metres(projection, lat, lon)).all()
+
+
+def test_places_a_little_beside_a_zone_are_taken() -> None:
+    """UTM zone 18N ends at 72 degrees west and at the equator."""
+    assert len(to_metres("EPSG:32618", np.array([40.0, -2.0]), np.array([-70.0, -80.0]))) == 2
+    for lat, lon in ((40.0, -69.9), (-2.1, -75.0), (40.0, -80.1)):
+        with pytest.raises(
+            InputError, match=f"^latitude {lat:g}, longitude {lon:g} is outside the area of use"
+        ):
+            to_metres("EPSG:32618", np.array([lat]), np.array([lon]))
+
+
 def test_parquet_with_scaled_degrees_and_stamps(tmp_path: Path) -> None:
     stamps = pd.to_datetime(["2008-06-03T07:00:00Z", "2008-06-03T07:05:00.5Z"], format="ISO8601")
     frame = pd.DataFrame(
@@ -347,6 +392,14 @@ DAMAGED: dict[str, tuple[str, list[str], list[str]]] = {
     "no_such_day": (GEO + "1,2010-02-30T00:00Z,1,2\n", [], ["line 2", "2010-02-30", "no date"]),
     "numbers_and_dates": (GEO + "1,2010-01-01T00:00Z,1,2\n1,5,1,2\n", [], ["line 3", "'5'", "another kind"]),
     "milliseconds": (GEO + "1,1284724800000,1,2\n", [], ["line 2", "1284724800000", "milliseconds"]),
+    "milliseconds_beside_metres": (
+        "id,time,x,y\n1,5,1,2\n1,1700000000000,1,2\n",
+        [],
+        [
+            "s.csv, line 3, column 'time': 1700000000000, allowed are seconds, fewer than 7260000000",
+            "milliseconds",
+        ],
+    ),
     "bad_order": (METRIC, ["--order", "rows"], ["'rows'", "device, file, any"]),
     "bad_box": (GEO + "1,0,1,2\n", ["--box", "3,2,1,2"], ["--box 3,2,1,2", "SOUTH < NORTH"]),
     "box_without_width": (GEO + "1,0,1,2\n", ["--box", "1,2,3,3"], ["--box 1,2,3,3", "WEST other than EAST"]),
@@ -374,6 +427,25 @@ def test_damage_is_one_line_with_file_and_row(name: str, fr: Commands) -> None:
     assert answer.err.count("\n") == 1
     missing = [words for words in wanted if words not in answer.err]
     assert not missing, answer.err
+    assert contents(fr.folder) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"id,t,x,y\n\xff\xfe,1,2,3\n", "not UTF-8 text (invalid start byte at byte 9)"),
+        (b"PAR1\xff\xfe", "Parquet"),
+    ],
+)
+def test_a_table_that_is_no_text(content: bytes, said: str, fr: Commands) -> None:
+    (fr.folder / "s.csv").write_bytes(content)
+    before = contents(fr.folder)
+    answer = fr("trace", "import", "s.csv", "t.parquet", "--format", "csv")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert (
+        f"s.csv: {said}; allowed is CSV in UTF-8, or Parquet in a file whose name ends in .parquet"
+        in answer.err
+    )
     assert contents(fr.folder) == before
 
 

@@ -75,6 +75,7 @@ class Variant:
             _nobody_took_part,
             _unused_test_samples,
             _never_taught,
+            _one_class,
             _hardly_anybody_meets,
         ):
             first = next((text for run in self.included if (text := told(run))), "")
@@ -187,6 +188,16 @@ def _never_taught(run: Run) -> str:
     from fedroam.data.dataset import never_taught_note
 
     return never_taught_note(facts["never_taught"], facts["test_samples"])
+
+
+def _one_class(run: Run) -> str:
+    """The sentence on data with a single class; empty where there are several."""
+    classes = run.world.get("classes", ())
+    if len(classes) != 1:
+        return ""
+    from fedroam.data.dataset import one_class_note
+
+    return one_class_note(classes)
 
 
 def _hardly_anybody_meets(run: Run) -> str:

@@ -30,7 +30,8 @@ class Dataset:
     flow records [samples, features]. y_train, y_test: int64 arrays [samples] of classes 0 .. classes-1; the
     test part may be empty (then clients are judged on their own held-out share). columns: further facts about
     the training samples, by name (writer, station, ...), for natural partitions. preprocessing: how x came from what
-    the files hold; None where the source does not tell.
+    the files hold; None where the source does not tell. untested: why the test part is empty, if it is and the source
+    tells.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Dataset:
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     preprocessing: Preprocessing | None = None
+    untested: str = ""
     _dealt: dict[Hashable, Split] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -117,6 +119,15 @@ def never_taught_note(counts: Mapping[str, int], test_samples: int) -> str:
     return (
         f"{sum(counts.values()):,} of {test_samples:,} test samples are of classes that no training sample is of "
         f"({', '.join(names)}{more}): no model can learn them"
+    )
+
+
+def one_class_note(class_names: Sequence[str]) -> str:
+    """The sentence on a data set with a single class; empty where there are several."""
+    if len(class_names) != 1:
+        return ""
+    return (
+        f"all samples are of one class ({class_names[0]!r}): every answer is right, so accuracy says nothing"
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedroam.data.dataset import Dataset, Split, never_taught_note
+from fedroam.data.dataset import Dataset, Split, never_taught_note, one_class_note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,6 +70,7 @@ def describe_split(dataset: Dataset, split: Split) -> list[str]:
         f"{dataset.name}: {len(dataset.y_train):,} training and {len(dataset.y_test):,} test samples of {shape}, "
         f"{dataset.classes} classes",
         *dataset.notes,
+        *([note] if (note := one_class_note(dataset.class_names)) else []),
         *([never_taught_note(dataset.never_taught, len(dataset.y_test))] if dataset.never_taught else []),
         f"{len(table)} clients hold {distinct:,} of the training samples ({distinct / len(dataset.y_train):.1%})"
         + (f", {len(dealt) - distinct:,} of them more than once" if len(dealt) > distinct else ""),

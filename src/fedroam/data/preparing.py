@@ -114,6 +114,16 @@ def held_out(labels: np.ndarray, share: float, purpose: str) -> np.ndarray:
     return chosen
 
 
+def none_held_out(labels: np.ndarray, share: float) -> str:
+    """Why `held_out` held out nothing, in words; empty where it holds out samples."""
+    most = int(np.unique(labels, return_counts=True)[1].max(initial=0))
+    if share == 0:
+        return "its test_share is 0"
+    if round(share * most):
+        return ""
+    return f"its test_share of {share:g} of each class rounds to no sample, as no class has more than {most}"
+
+
 def limit(labels: np.ndarray, count: int | None, setting: str, purpose: str) -> np.ndarray:
     """Indices (int64, ascending) of `count` samples with the classes in proportion; all if `count` is None.
 

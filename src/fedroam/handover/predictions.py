@@ -17,7 +17,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 
 from fedroam.data import TablePreprocessing
-from fedroam.data.sources.tables import read_header, read_table
+from fedroam.data.sources.tables import (
+    SEPARATORS,
+    is_separator,
+    other_separator,
+    read_header,
+    read_table,
+)
 from fedroam.errors import InputError, MissingExtraError
 from fedroam.facts import checked_facts
 from fedroam.handover.export import MODEL, Exported
@@ -64,14 +70,16 @@ class Predictions:
         return pd.DataFrame(columns)
 
 
-def predict(folder: str | Path, file: str | Path, label: str | None = None) -> Predictions:
+def predict(
+    folder: str | Path, file: str | Path, label: str | None = None, separator: str | None = None
+) -> Predictions:
     """What an exported model (a folder that `export_model` wrote: safetensors or onnx) answers to the rows of a file.
 
     file: CSV with a header line; or .npy, samples as the run's data source holds them: [n, features], [n, height,
     width] or [n, height, width, channels], with `layout = "channels_first"` [n, channels, height, width]. Values are
     those of the original files: `preprocessing.json` is applied. Columns of a table are found by name, others are not
     looked at. label: the column of classes, if there is one (default: as in the files that were learnt from), for
-    `correct`.
+    `correct`. separator: what stands between cells of a CSV file (default: as in the files that were learnt from).
 
     Reading a model runs nothing: values are safetensors, and ONNX Runtime computes what a graph says. Raises
     InputError for what is wrong with the model or the file.
@@ -87,7 +95,7 @@ def predict(folder: str | Path, file: str | Path, label: str | None = None) -> P
         raise InputError(f"{path}: no such file")
     notes: list[str] = []
     with np.errstate(all="ignore"):  # what is not finite is refused
-        x, actual = _samples(path, fed, label, notes)
+        x, actual = _samples(path, fed, label, separator, notes)
     logits = []
     with torch.no_grad():
         for some in torch.from_numpy(x).split(BATCH):
@@ -166,7 +174,7 @@ def _graph(path: Path, content: bytes, fed: NetworkInput) -> Compute:
 
 
 def _samples(
-    path: Path, fed: NetworkInput, label: str | None, notes: list[str]
+    path: Path, fed: NetworkInput, label: str | None, separator: str | None, notes: list[str]
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Samples as the network sees them, float32 [n, *input_shape], and their classes, if the file tells them."""
     how = fed.samples
@@ -178,9 +186,24 @@ def _samples(
     if path.suffix == ".npy":
         if isinstance(how, TablePreprocessing):
             raise InputError(f"{path}: the model reads tables: allowed is a CSV file")
+        if separator is not None:
+            raise InputError(f"{path}: separator = {separator!r} has no meaning for .npy")
         return _seen(how.apply(array_in(path)), fed), None
-    separator = how.separator if isinstance(how, TablePreprocessing) else ","
+    if separator is None:
+        separator = how.separator if isinstance(how, TablePreprocessing) else ","
+    elif not is_separator(separator):
+        raise InputError(f"separator = {separator!r}: {SEPARATORS}")
     header = read_header(path, separator)
+    if isinstance(how, TablePreprocessing):
+        wanted = {column.name for column in how.numeric} | {column.name for column in how.categorical}
+        found = wanted <= set(header)
+    else:
+        found = len(header) >= math.prod(how.held)
+    if not (found and label in (None, *header)) and (mark := other_separator(header)):
+        raise InputError(
+            f"{path}, line 1: one column, {header[0]!r}, where {separator!r} stands between cells; if {mark!r} does, "
+            f"say --separator {mark!r}"
+        )
     default = how.label if isinstance(how, TablePreprocessing) else "label"
     target = label if label is not None else default if default in header else None
     if target is not None and target not in header:

@@ -25,6 +25,12 @@ class ModelBuilder(Protocol):
         """
 
 
+# What is said of a network that training could not change.
+FROZEN = (
+    "all parameters are frozen (requires_grad is False), so nothing can be learnt; allowed is one that is not"
+)
+
+
 class Network(nn.Module):
     """A feature extractor and a head: `forward(x) = head(extractor(x))`.
 

@@ -16,7 +16,7 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.errors import FedroamError, InputError, own_line
 from fedroam.models.dropout import noise, own_dropout
-from fedroam.models.network import check
+from fedroam.models.network import FROZEN, check
 
 
 @register("model", "torch_module")
@@ -42,8 +42,8 @@ class TorchModule(Part):
         """The module, on the CPU and in training mode, after one trial batch of two samples.
 
         Raises InputError where the target cannot be imported, called or trained as fedroam trains: not a
-        module, wrong input or output shape, parameters that are missing or not float32, random draws outside
-        `fedroam.models.Dropout`.
+        module, wrong input or output shape, parameters that are missing, not float32 or all frozen, random draws
+        outside `fedroam.models.Dropout`.
         """
         check(self.kind, shape, classes)
         maker = self._maker()
@@ -127,6 +127,8 @@ class TorchModule(Part):
             raise self._wrong(
                 f"parameters are {', '.join(sorted(map(str, kinds))) or 'missing'}, allowed is float32"
             )
+        if not any(parameter.requires_grad for parameter in module.parameters()):
+            raise self._wrong(FROZEN)
 
     def _wrong(self, what: str) -> InputError:
         return InputError(f"model.target = {self.target!r}: {what}")

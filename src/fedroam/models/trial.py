@@ -9,7 +9,7 @@ from torch import nn
 
 from fedroam.errors import FedroamError, InputError, own_line
 from fedroam.models.dropout import noise
-from fedroam.models.network import ModelBuilder
+from fedroam.models.network import FROZEN, ModelBuilder
 from fedroam.randomness import torch_default_stream
 
 
@@ -19,9 +19,9 @@ def try_out(
     """Build a network twice, and compute two samples of this shape with it (as networks see them).
 
     logits: whether its output must be [2, classes], as it need not be where an objective of the user's own reads it.
-    Raises InputError, with the kind and the line of the user's own file, where that fails, where the output is another
-    or the trial cannot be repeated: where start values differ though torch's default generator is the same, or
-    evaluating the same samples twice gives other numbers.
+    Raises InputError, with the kind and the line of the user's own file, where that fails, where the output is another,
+    where no parameter can be trained, or the trial cannot be repeated: where start values differ though torch's default
+    generator is the same, or evaluating the same samples twice gives other numbers.
     """
 
     def wrong(what: str) -> InputError:
@@ -39,6 +39,8 @@ def try_out(
     if kinds != {torch.float32}:
         found = ", ".join(sorted(map(str, kinds))) or "missing"
         raise wrong(f"parameters are {found}, allowed is float32")
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise wrong(FROZEN)
     if values.keys() != others.keys() or not all(torch.equal(values[k], others[k]) for k in values):
         raise wrong(
             "two networks that are built alike have different start values: allowed are draws from torch's default "

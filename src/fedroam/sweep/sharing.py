@@ -27,6 +27,7 @@ class DatasetFacts(TypedDict):
     notes: list[str]
     fingerprint: str
     preprocessing: dict[str, Any] | None
+    untested: str
 
 
 class StoredDataset(DatasetFacts):
@@ -44,6 +45,7 @@ def describe(part: Part, dataset: Dataset) -> DatasetFacts:
         "notes": list(dataset.notes),
         "fingerprint": dataset.fingerprint,
         "preprocessing": None if dataset.preprocessing is None else dataset.preprocessing.model_dump(),
+        "untested": dataset.untested,
     }
 
 
@@ -62,6 +64,7 @@ def rebuild(facts: DatasetFacts, arrays: Mapping[str, np.ndarray]) -> Dataset:
         columns={k.removeprefix(COLUMN): v for k, v in arrays.items() if k.startswith(COLUMN)},
         notes=tuple(facts["notes"]),
         preprocessing=preprocessing_of(facts["preprocessing"]),
+        untested=facts["untested"],
         **{name: arrays[name] for name in PARTS},
     )
     # what the cached property would find by reading all

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fedroam.errors import InputError
 
 # South of it lies Antarctica: a trace whose fixes are mostly there has its columns swapped.
 INHABITED_SOUTH = -60.0
+# Degrees by which places may lie outside of a projection's area of use: a city at the edge of a zone has one of them.
+MARGIN = 2.0
 Box = tuple[float, float, float, float]
 
 
@@ -26,11 +30,15 @@ def local_projection(lat: np.ndarray, lon: np.ndarray) -> tuple[str, tuple[float
     return f"+proj=aeqd +lat_0={origin[0]} +lon_0={origin[1]} +datum=WGS84 +units=m +no_defs", origin
 
 
-def to_metres(projection: str, lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
+def to_metres(
+    projection: str, lat: np.ndarray, lon: np.ndarray, where: Callable[[int], str] | None = None
+) -> np.ndarray:
     """WGS84 degrees (float64 [points] each) as x and y in a projection (`Trace.facts["projection"]`, or any
     that PROJ knows, such as "EPSG:32618"), float64 [points, 2], metres.
 
-    Raises InputError where the projection is unknown, is not in metres, or does not cover a point.
+    where(point) names a point in messages. Raises InputError where the projection is unknown, is not in metres, does
+    not cover a point, or where a point lies more than `MARGIN` degrees outside of the projection's area of use, beyond
+    which distances are distorted; definitions of one's own have no such area.
     """
     import pyproj  # here, since it takes its time and most runs have no degrees
 
@@ -46,15 +54,37 @@ def to_metres(projection: str, lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
             f"projection {projection!r}: its coordinates are in {', '.join(sorted(units)) or 'no unit'}, "
             "allowed is a projection to metres"
         )
+
+    def named(point: int) -> str:
+        at = f"latitude {lat[point]:g}, longitude {lon[point]:g}"
+        return at if where is None else f"{where(point)}: {at}"
+
+    area = target.area_of_use
+    if area is not None:
+        outside = ~_near(lat, lon, (area.south, area.north, area.west, area.east), MARGIN)
+        if outside.any():
+            k = int(np.flatnonzero(outside)[0])
+            more = f" (and {int(outside.sum()) - 1} more)" if outside.sum() > 1 else ""
+            raise InputError(
+                f"{named(k)}{more} is outside the area of use of projection {projection!r} ({target.name}); allowed "
+                f"are {MARGIN:g} degrees around latitudes {area.south:g} to {area.north:g}, longitudes {area.west:g} "
+                f"to {area.east:g}, or another projection"
+            )
     change = pyproj.Transformer.from_crs("EPSG:4326", target, always_xy=True)
     x, y = change.transform(np.asarray(lon, np.float64), np.asarray(lat, np.float64))
     point = np.stack([np.asarray(x), np.asarray(y)], axis=1)
     if not np.isfinite(point).all():
         k = int(np.flatnonzero(~np.isfinite(point).all(axis=1))[0])
-        raise InputError(
-            f"projection {projection!r}: does not cover latitude {lat[k]:g}, longitude {lon[k]:g}"
-        )
+        raise InputError(f"{named(k)} is not covered by projection {projection!r}")
     return point
+
+
+def _near(lat: np.ndarray, lon: np.ndarray, box: Box, margin: float) -> np.ndarray:
+    """Whether each point lies in a box (as of `inside`) or at most `margin` degrees beside it, bool [points]."""
+    south, north, west, east = box
+    width = (east - west) % 360 or 360.0  # from -180 to 180 is all around
+    beside = (lon - west + margin) % 360 <= width + 2 * margin
+    return np.asarray((lat >= south - margin) & (lat <= north + margin) & beside)
 
 
 def valid(lat: np.ndarray, lon: np.ndarray) -> np.ndarray:

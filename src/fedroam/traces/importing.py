@@ -104,7 +104,8 @@ def import_trace(
         if projection is None:
             projection, origin = local_projection(lat[fine], lon[fine])
         point = np.full((len(time), 2), np.nan)
-        point[fine] = to_metres(projection, lat[fine], lon[fine])
+        taken = np.flatnonzero(fine)
+        point[fine] = to_metres(projection, lat[fine], lon[fine], lambda k: source.where(int(taken[k])))
     else:
         if box is not None or projection is not None:
             raise InputError(f"{source.path}: places are metric, so box and projection have no meaning")
@@ -156,14 +157,14 @@ def import_trace(
 
 
 def _check_numbers(source: Source, time: np.ndarray, unix: bool) -> None:
-    """Refuse numbers that are no seconds."""
-    column = source.names["time"]
-    bad = ~np.isfinite(time) | (unix & ~(np.abs(time) < YEAR_2200))
+    """Refuse numbers that are no seconds: on any clock so many of them are another unit's."""
+    bad = ~(np.abs(time) < YEAR_2200)  # true for NaN
     if bad.any():
         k = int(np.flatnonzero(bad)[0])
+        clock = " since 1970" if unix else f", fewer than {YEAR_2200:.0f}"
         raise InputError(
-            f"{source.where(k)}, column {column!r}: {time[k]:.15g}, allowed are seconds"
-            + (" since 1970 (are these milliseconds?)" if unix else "")
+            f"{source.where(k)}, column {source.names['time']!r}: {time[k]:.15g}, allowed are seconds{clock} (are "
+            "these milliseconds?)"
         )
 
 

@@ -108,7 +108,9 @@ def existing(path: str | Path) -> Path:
 
 def header_of(file: Path, separator: str = ",") -> list[str]:
     """What a CSV or Parquet file calls its columns."""
-    return _parquet_header(file) if file.suffix == ".parquet" else read_header(file, separator)
+    if file.suffix == ".parquet":
+        return _parquet_header(file)
+    return read_header(file, separator, also="Parquet in a file whose name ends in .parquet")
 
 
 def read_columns(

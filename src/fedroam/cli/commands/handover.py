@@ -94,6 +94,13 @@ def predict(
             help="The column of classes, to tell the accuracy. (default: as in training, if there)",
         ),
     ] = None,
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHARACTER",
+            help="What stands between cells of a CSV file. (default: as in training)",
+        ),
+    ] = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Give the probability of every class.")
     ] = False,
@@ -110,7 +117,7 @@ def predict(
     if out is not None:
         check_spares("--out", out, [folder, file, *(use or ())])
     _load(use or (), imports or ())
-    found = predictions(folder, file, label)
+    found = predictions(folder, file, label, separator)
     table = found.table(all_classes=probabilities)
     if out is not None:
         with writing(out):

@@ -119,6 +119,7 @@ def import_file(
     Times are ISO 8601 with a zone, or seconds. Faulty fixes are dropped and counted.
     """
     from fedroam.analysis.trace_facts import doubts, measure_trace
+    from fedroam.data.sources.tables import SEPARATORS, is_separator
     from fedroam.traces import FORMATS, import_trace, write_trace
 
     home = checked_name(target)
@@ -127,8 +128,8 @@ def import_file(
     if home.exists() and not replace:
         raise InputError(f"{target}: exists already; --replace overwrites it")
     check_spares("TARGET", target, (each for each in sources if checked_name(each).is_file()))
-    if len(separator) != 1:
-        raise InputError(f"--separator {separator!r}: allowed is one character")
+    if not is_separator(separator):
+        raise InputError(f"--separator {separator!r}: {SEPARATORS}")
     if not (math.isfinite(unit) and unit > 0):
         raise InputError(f"--unit {unit:g}: allowed is a number above 0")
     trace = import_trace(

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from fedroam.data.dataset import Dataset
-from fedroam.data.preparing import column_statistics, held_out
+from fedroam.data.preparing import column_statistics, held_out, none_held_out
 from fedroam.data.preprocessing import ArrayPreprocessing, Layout
-from fedroam.data.sources.tables import as_classes, label_order
+from fedroam.data.sources.tables import as_classes, check_classes, label_order
 from fedroam.errors import InputError
 
 Normalise = Literal["none", "unit", "standardise"]
@@ -54,17 +54,21 @@ def assemble(
             raise InputError(f"{name}: x_test holds samples of {x_test.shape[1:]}, x_train of {x.shape[1:]}")
         x_test = x_test.reshape(-1, *x.shape[1:])
         y, y_test, names = _classes(name, y_raw, y_test_raw, arrays.get("class_names"))
+        untested = "" if len(y_test) else "its x_test holds no samples"
     else:
         y, _, names = _classes(name, y_raw, y_raw[:0], arrays.get("class_names"))
         is_test = held_out(y, test_share, "own arrays test set")
         if is_test.all():
             raise InputError(f"{name}: test_share = {test_share:g} leaves no training samples")
+        untested = none_held_out(y, test_share)
         x_test, y_test = x[is_test], y[is_test]
         x, y = x[~is_test], y[~is_test]
         columns = {column: values[~is_test] for column, values in columns.items()}
     of_images = layout if np.ndim(arrays["x_train"]) == 4 else "channels_last"
     x, x_test, preprocessing = _normalised(name, x, x_test, normalise, of_images)
-    return Dataset(name, x, y, x_test, y_test, names, columns=columns, preprocessing=preprocessing)
+    return Dataset(
+        name, x, y, x_test, y_test, names, columns=columns, preprocessing=preprocessing, untested=untested
+    )
 
 
 def _samples(name: str, key: str, value: Any, layout: Layout) -> np.ndarray:
@@ -117,6 +121,8 @@ def _classes(
     both = np.concatenate([y, y_test])
     if given is None:
         names = tuple(label_order(both.astype(str)))
+        labels = "y_train with y_test" if len(y_test) else "y_train"
+        check_classes(f"{name}: {labels}", len(names), len(both), "if they are, name them in class_names")
     else:
         names = tuple(str(n) for n in np.asarray(given).reshape(-1))
         if len(set(names)) < len(names):

@@ -12,10 +12,19 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.data.cache import remember
 from fedroam.data.dataset import Dataset
-from fedroam.data.preparing import column_statistics, held_out
+from fedroam.data.preparing import column_statistics, held_out, none_held_out
 from fedroam.data.preprocessing import CategoricalColumn, NumericColumn, TablePreprocessing
 from fedroam.data.sources.places import find_file
-from fedroam.data.sources.tables import as_classes, label_order, other_separator, read_header, read_table
+from fedroam.data.sources.tables import (
+    SEPARATORS,
+    as_classes,
+    check_classes,
+    is_separator,
+    label_order,
+    other_separator,
+    read_header,
+    read_table,
+)
 from fedroam.errors import InputError, unknown
 
 MOST_VALUES = 10_000  # distinct ones of a categorical column: more are names of rows, not categories
@@ -49,8 +58,8 @@ class Csv(Part):
     @field_validator("separator")
     @classmethod
     def _one_character(cls, value: str) -> str:
-        if len(value) != 1 or value in '\r\n"':
-            raise ValueError("allowed is one character, e.g. , or ; or a tab")
+        if not is_separator(value):
+            raise ValueError(SEPARATORS)
         return value
 
     @model_validator(mode="after")
@@ -75,7 +84,7 @@ class Csv(Part):
         return remember(self, files, lambda: self._read(files))
 
     def _read(self, files: list[Path]) -> Dataset:
-        header = read_header(files[0], self.separator)
+        header = read_header(files[0], self.separator, also="arrays in .npz by data kind 'arrays'")
         for name in (self.label, *self.categorical, *self.columns, *self.ignore):
             if name not in header:
                 if mark := other_separator(header):
@@ -98,11 +107,12 @@ class Csv(Part):
             table = {name: np.concatenate([table[name], further[name]]) for name in (*numbers, *words)}
             is_test = np.arange(len(table[self.label])) >= len(is_test)
         classes = label_order(table[self.label])
-        if len(classes) > max(50, len(is_test) // 2):
-            raise InputError(
-                f"{files[0]}: column {self.label!r} has {len(classes)} distinct values in {len(is_test)} rows, "
-                "wanted is a column of classes: set data.label"
-            )
+        check_classes(
+            f"{files[0]}: column {self.label!r}",
+            len(classes),
+            len(is_test),
+            "set data.label to a column of classes",
+        )
         y = as_classes(table[self.label], classes)
         if len(files) == 1:
             is_test = held_out(y, self.test_share, "own table test set")
@@ -121,6 +131,7 @@ class Csv(Part):
             tuple(classes),
             columns=kept,
             preprocessing=preprocessing,
+            untested=none_held_out(y, self.test_share) if len(files) == 1 else "",
         )
 
     def _preprocessing(

@@ -23,13 +23,23 @@ BLANK_LINES = 1_000_000
 # Characters of one line, which is held whole. BonnMotion keeps a node's whole way in one: this is about two million
 # corners.
 LONGEST_LINE = 1 << 26
+SEPARATORS = "allowed is one character, e.g. , or ; or a tab"  # what `is_separator` takes, for messages
+FEW_CLASSES = 50  # so many there may be, however few samples
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 
 
-def read_header(path: Path, separator: str = ",") -> list[str]:
-    """The names of the columns. Raises InputError for an empty file, an unnamed or a repeated column."""
-    return _header(path, separator)[1]
+def read_header(path: Path, separator: str = ",", *, also: str = "") -> list[str]:
+    """The names of the columns. Raises InputError for an empty file, an unnamed or a repeated column.
+
+    also: what is allowed beside CSV, for the message about a file that is no text.
+    """
+    return _header(path, separator, also)[1]
+
+
+def is_separator(text: str) -> bool:
+    """Whether a text can stand between cells."""
+    return len(text) == 1 and text not in '\r\n"'
 
 
 def other_separator(header: Sequence[str]) -> str:
@@ -37,9 +47,9 @@ def other_separator(header: Sequence[str]) -> str:
     return next((mark for mark in ";\t|," if mark in header[0]), "") if len(header) == 1 else ""
 
 
-def _header(path: Path, separator: str) -> tuple[int, list[str]]:
+def _header(path: Path, separator: str, also: str = "") -> tuple[int, list[str]]:
     """The header and the number of its last line."""
-    for line, last, cells in _rows(path, separator):
+    for line, last, cells in _rows(path, separator, also=also):
         before: set[str] = set()
         for at, name in enumerate(cells):
             if not name:
@@ -164,10 +174,12 @@ def raw_lines(path: Path, newline: str | None = None) -> Iterator[str]:
             yield line
 
 
-def _rows(path: Path, separator: str, strict: bool = False) -> Iterator[tuple[int, int, list[str]]]:
+def _rows(
+    path: Path, separator: str, strict: bool = False, also: str = ""
+) -> Iterator[tuple[int, int, list[str]]]:
     """First line, last line and stripped cells of every row that is not blank: a cell in quotes may hold lines.
 
-    strict: quotes must be closed, and nothing may follow one that closes a cell.
+    strict: quotes must be closed, and nothing may follow one that closes a cell. also: what is allowed beside CSV.
     """
     first = 1
     try:
@@ -180,7 +192,7 @@ def _rows(path: Path, separator: str, strict: bool = False) -> Iterator[tuple[in
         with path.open("rb") as file:
             parquet = file.read(4) == b"PAR1"
         told = "Parquet" if parquet else f"not UTF-8 text ({error.reason} at byte {error.start})"
-        raise InputError(f"{path}: {told}; tables of samples are CSV, or arrays in .npz") from None
+        raise InputError(f"{path}: {told}; allowed is CSV in UTF-8{also and f', or {also}'}") from None
     except csv.Error as error:
         raise InputError(f"{path}, line {first}: {error}{_open_quote(first, reader.line_num)}") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -250,6 +262,18 @@ def label_order(values: np.ndarray) -> list[str]:
     if all(_NUMBER.fullmatch(value) for value in distinct):
         return sorted(distinct, key=lambda value: (float(value), value))
     return distinct
+
+
+def check_classes(what: str, found: int, samples: int, way_out: str) -> None:
+    """Raise InputError where `found` distinct labels among so many samples are measurements rather than classes.
+
+    what: which labels, and way_out: what else to do, for the message.
+    """
+    if found > max(FEW_CLASSES, samples // 2):
+        raise InputError(
+            f"{what} has {found} distinct values in {samples} rows, wanted are classes, at most one for two rows: "
+            f"{way_out}"
+        )
 
 
 def as_classes(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
