@@ -64,7 +64,7 @@ def rebuild(facts: DatasetFacts, arrays: Mapping[str, np.ndarray]) -> Dataset:
         columns={k.removeprefix(COLUMN): v for k, v in arrays.items() if k.startswith(COLUMN)},
         notes=tuple(facts["notes"]),
         preprocessing=preprocessing_of(facts["preprocessing"]),
-        untested=facts["untested"],
+        untested=facts.get("untested", ""),  # not in folders of an older version
         **{name: arrays[name] for name in PARTS},
     )
     # what the cached property would find by reading all
