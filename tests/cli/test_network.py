@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -157,6 +158,17 @@ def test_wrong_input_is_one_line(words: list[str], told: str, site: Path, call: 
     assert told in answer.err
     assert answer.err.count("\n") == 1
     assert not (call.folder / "new").exists()
+
+
+def test_a_port_that_is_taken_is_told(site: Path, call: Commands) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        answer = call("deploy", "--site", "lab/site.toml", "--address", f"127.0.0.1:{port}")
+    assert answer.code == 2
+    assert answer.err == (
+        f"error: address '127.0.0.1:{port}': port {port} is in use by another process; choose another port, or 0 for "
+        "one that is free\n"
+    )
 
 
 def test_a_site_whose_experiment_was_changed_is_refused(site: Path, call: Commands) -> None:
