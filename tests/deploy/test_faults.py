@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from fedroam.analysis import variants
-from fedroam.deploy.messages import Order, Push
+from fedroam.deploy.messages import NO_ORDER, Order, Push
 from fedroam.deploy.node import process
 from fedroam.deploy.node.process import Node, node_of
 from fedroam.deploy.server import hub
-from fedroam.deploy.server.hub import Hub
+from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.deploy.server.serving import serve
 from fedroam.deploy.site.file import FILE, read_site
 from fedroam.deploy.site.identity import credentials
@@ -307,6 +307,25 @@ def test_a_run_that_a_simulation_finishes_says_so(tmp_path: Path) -> None:
     same_runs(mixed, simulated)
     found = variants([mixed, simulated])
     assert [group.label for group in found] == ["network to round 2, then simulation", "simulation"]
+
+
+def test_a_line_of_a_peer_that_has_gone_is_told_once_a_round(tmp_path: Path) -> None:
+    """It is asked to open its door as often as models begin to go while others train."""
+    experiment = tiny(**EVERY, federation="decentralized", clients=2)
+    site = LocalSite.new(tmp_path / "site", experiment, away=0.0)
+    own = read_site(site.folder / FILE)
+    there = Hub(site.folder, credentials(site.folder, own, "server"), {}, site.lines.append)
+    try:
+        for number in (1, 2):
+            there.begin_round(number)
+            for _ in range(3):
+                order = Order(order=NO_ORDER, work="open", round=number)
+                assert there.ask({1: Asked(order, b"", {}, lambda arrays: None)}) == {1: None}
+    finally:
+        there.stop(done=True)
+    assert site.lines == [
+        f"round {number}: peer-01 has gone: its answer (open) counts as not arrived" for number in (1, 2)
+    ]
 
 
 def test_a_node_that_nobody_asks_for_long_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

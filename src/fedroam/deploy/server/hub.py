@@ -152,6 +152,7 @@ class Hub:
         self._round = 0
         self._patience: float = 0.0
         self._still: Callable[[], None] = lambda: None
+        self._lost: set[str] = set()  # what was told in this round of answers that count as not arrived
         self.hurry = threading.Event()
         self.round_began = time.monotonic()
         self.spent: dict[str, float] = defaultdict(float)
@@ -202,6 +203,7 @@ class Hub:
         Where all clients that have ever come are gone, it waits for one: without a network, as when a switch is off,
         rounds would be over in no time, and nothing learnt in them.
         """
+        self._lost = set()
         if self._journal is not None:
             self._journal.begin_round(round)
         if self._deserted():
@@ -410,9 +412,11 @@ class Hub:
         assert asked.answer is not None
         if not asked.answer.done():
             what = asked.order.work.replace("_", " ")
-            self.tell(
-                f"round {asked.order.round}: {place.node} {why}: its answer ({what}) counts as not arrived"
-            )
+            line = f"round {asked.order.round}: {place.node} {why}: its answer ({what}) counts as not arrived"
+            # A peer is asked the same several times in a round, as models go to and fro while others train.
+            if line not in self._lost:
+                self._lost.add(line)
+                self.tell(line)
             asked.answer.set_result(None)
 
     # --- the calls of nodes -----------------------------------------------------------------------------------
