@@ -216,6 +216,8 @@ class _Recording(RunEvents):
         matrices = scene.matrix_rows(state.round, state.federation)
         if matrices is not None:
             recorder.add("matrices", matrices)
+        if (why := scene.learner.why_lost()) and not recorder.status.get("lost"):
+            recorder.note(lost=why)
         if measurement.diverged and recorder.status["diverged_at"] is None:
             # Written at once: after the checkpoint it could be lost to a kill, and this round is not measured again.
             recorder.note(diverged_at=state.round)

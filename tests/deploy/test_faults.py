@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -14,7 +15,8 @@ import numpy as np
 import pytest
 
 from fedroam.analysis import variants
-from fedroam.deploy.messages import NO_ORDER, Order, Push
+from fedroam.analysis.variants import notes_on
+from fedroam.deploy.messages import NO_ORDER, Order, Push, Refused
 from fedroam.deploy.node import process
 from fedroam.deploy.node.process import Node, node_of
 from fedroam.deploy.server import hub
@@ -100,6 +102,105 @@ def test_what_fails_in_any_kind_of_federation_is_left_out(federation: Any, tmp_p
     network = site.run(tmp_path / "network", {0: in_round(1, nan), 2: in_round(3, nan)})
     assert len(site.lines) == 2
     same_runs(network, without(experiment, tmp_path / "simulated", {(1, 0), (3, 2)}))
+
+
+def broken_from(round: int) -> Callable[[Node], object]:
+    """A node whose training fails in a round and in all after it, as by a model that has a mistake."""
+
+    def change(order: Order, answer: Arrays) -> Arrays:
+        if order.work == "train" and order.round >= round:
+            raise ValueError("my bug")
+        return answer
+
+    return changing(change)
+
+
+BUG = r"ValueError: my bug \(test_faults\.py, line \d+\)"
+
+
+@pytest.mark.parametrize(
+    ("federation", "relayed", "name"),
+    [
+        ("fedavg", False, "client"),
+        ("decentralized", False, "peer"),
+        ("decentralized", True, "client"),
+        ({"kind": "mohawk", "k2": 2}, False, "client"),
+    ],
+    ids=str,
+)
+def test_where_the_work_of_all_fails_the_run_does_and_is_gone_on_with(
+    federation: Any, relayed: bool, name: str, tmp_path: Path
+) -> None:
+    experiment = tiny(**EVERY, federation=federation, clients=3, mobility="static")
+    site, out = LocalSite.new(tmp_path / "site", experiment, relayed=relayed), tmp_path / "network"
+    why = rf"round 3: {name}-00 could not do its work \(train\): {BUG}; nor could any other of the 3 nodes that were asked"
+    with pytest.raises(FedroamError, match=f"^{why}$"):
+        site.run(out, dict.fromkeys(range(3), broken_from(3)))
+    status = open_run(out).status
+    assert (status["state"], status["round"]) == ("failed", 2)
+    assert re.fullmatch(f"FedroamError: {why}", status["reason"])
+    site.lines.clear()
+    network = site.run(out)
+    assert [line for line in site.lines if "not arrived" in line] == []
+    same_runs(network, run(experiment, tmp_path / "simulated"))
+
+
+def test_the_only_client_that_is_there_ends_the_run_by_its_error(tmp_path: Path) -> None:
+    experiment = tiny(**EVERY, federation="fedavg", clients=1, mobility="static")
+    site = LocalSite.new(tmp_path / "site", experiment)
+    with pytest.raises(FedroamError, match=rf"round 1: client-00 .*{BUG}; and no other node was asked$"):
+        site.run(tmp_path / "network", {0: broken_from(1)})
+
+
+@pytest.mark.parametrize("broken", [1, 4])
+def test_one_node_that_fails_ends_no_run_in_which_others_are_asked_later(broken: int, tmp_path: Path) -> None:
+    """One of four trains in each round: until another one has failed, too, it may be this one's own data or machine."""
+    one = {"kind": "rate", "rate": 0.25}
+    experiment = tiny(**EVERY, federation="fedavg", clients=4, rounds=8, mobility="static", activity=one)
+    site = LocalSite.new(tmp_path / "site", experiment)
+    active = experiment.activity.start(experiment.seed, 4)["active"]
+    first = int(np.flatnonzero(active)[0])  # who trains in round 1
+    if broken == 1:
+        assert site.run(tmp_path / "network", {first: broken_from(1)}).done
+        assert any(f"client-0{first} could not do its work" in line for line in site.lines)
+    else:
+        with pytest.raises(FedroamError, match=rf"{BUG}; and no other node was asked$"):
+            site.run(tmp_path / "network", dict.fromkeys(range(4), broken_from(1)))
+        assert len({line.split()[2] for line in site.lines if "could not do its work" in line}) == 2
+
+
+def test_where_some_are_silent_and_the_others_fail_the_run_goes_on_and_tells_why(tmp_path: Path) -> None:
+    experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=2, mobility="static")
+    site = LocalSite.new(tmp_path / "site", experiment)
+    network = site.run(
+        tmp_path / "network",
+        {
+            0: broken_from(1),
+            1: changing(lambda order, answer: nan(answer) if order.work == "train" else answer),
+        },
+    )
+    assert network.done
+    assert network.rounds["active"].tolist() == [0, 0, 0]
+    (note,) = [note for note in notes_on(variants([network])) if "counted" in note]
+    assert (
+        "nobody's training was counted in any evaluated round (2 of them), though clients were asked: round 1: client-0"
+        in note
+    )
+    assert "could not do its work (ValueError: my bug" in note or "no numbers" in note
+
+
+def test_nodes_that_refuse_an_order_end_no_run(tmp_path: Path) -> None:
+    """As those that were all begun anew in the midst of a round, and no longer have what they kept for it."""
+
+    def refuse(order: Order, answer: Arrays) -> Arrays:
+        if (order.work, order.round) == ("train", 1):
+            raise Refused("it no longer has 'features 0'")
+        return answer
+
+    experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=2, mobility="static")
+    site = LocalSite.new(tmp_path / "site", experiment)
+    network = site.run(tmp_path / "network", dict.fromkeys(range(2), changing(refuse)))
+    assert network.rounds["active"].tolist() == [0, 0, 2]
 
 
 def test_a_node_that_vanishes_in_its_work_is_left_out_from_then_on(tmp_path: Path) -> None:

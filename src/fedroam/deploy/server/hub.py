@@ -79,7 +79,8 @@ class Asked:
 
     expected: the arrays of an answer. check: raises `Refused` where their values cannot be. models: by SHA-256, for a
     node that lacks them. about: what the journal knows it by, where that is not all of it; kept: whether the journal
-    has its answer at all. rate: bytes in a second at which its arrays are sent, None for as fast as can be.
+    has its answer at all. rate: bytes in a second at which its arrays are sent, None for as fast as can be. lost: why
+    there is no answer, where that is known; broke: the error in which the node's own work has ended, if it has.
     """
 
     order: Order
@@ -90,6 +91,8 @@ class Asked:
     about: str = ""
     kept: bool = True
     rate: float | None = None
+    lost: str = ""
+    broke: str = ""
     answer: asyncio.Future[Answer | None] | None = None
     received: bytearray = field(default_factory=bytearray)
     promised: tuple[int, str] = (0, "")  # size and SHA-256 of the answer that is arriving
@@ -255,6 +258,16 @@ class Hub:
         for work in {each.order.work for each in asked.values()}:
             self.spent[work] += time.monotonic() - began
 
+    def open_again(self, round: int) -> None:
+        """A round ends the run before anything of it has counted: whoever goes on with the run asks anew for what was
+        lost in it."""
+        if self._journal is not None:
+            self._journal.open_again(round)
+
+    def attending(self) -> list[int]:
+        """The clients that attend now."""
+        return [i for i, place in sorted(self._places.items()) if i >= 0 and place.pushes is not None]
+
     def standing(self) -> Counter[str]:
         """How many nodes are away, idle, or at work of which kind."""
         return Counter(
@@ -417,6 +430,7 @@ class Hub:
             if line not in self._lost:
                 self._lost.add(line)
                 self.tell(line)
+            asked.lost = why
             asked.answer.set_result(None)
 
     # --- the calls of nodes -----------------------------------------------------------------------------------
@@ -509,7 +523,9 @@ class Hub:
                 self._door.told.once(f"{node.name}: an answer that nobody waits for is left aside")
             return Taken(over=True)
         if put.failed:
-            self._lose(place, asked, f"could not do its work ({one_line(put.failed)})")
+            failed = one_line(put.failed)
+            asked.broke = failed if put.broke else ""
+            self._lose(place, asked, f"could not do its work ({failed})")
             return Taken(over=True)
         limit = most(asked.expected)
         if put.size > limit:
