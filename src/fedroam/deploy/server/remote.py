@@ -61,10 +61,8 @@ class RemoteLearner(Evaluates, Learner):
         self._lost: set[int] = set()
         # Whose work has ended in an error since anybody's was done, and in which, by kind of work.
         self._broke: dict[Work, dict[int, str]] = defaultdict(dict)
-        self._learnt, self._why_lost = (
-            False,
-            "",
-        )  # whether any training has arrived; why the first one has not
+        self._learnt = False  # whether any training has arrived
+        self._why_lost = ""  # why the first one has not
         self._slow: set[int] = set()  # clients whose links are as slow as the last model on them
         self._loads: np.ndarray | None = None  # what goes to and fro in this round, where that takes time
         # What clients keep for jobs of this round, by the identity of the tensor that stands for it here.
