@@ -106,6 +106,7 @@ NODE_FAMILIES: dict[str, Family] = {
     "meter": Family("how the power of a device is measured", "none", ("samples",)),
 }
 _NAME = re.compile(r"[^\W\d_][\w.+-]*")
+_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 _VALUES = ("true", "false", "inf", "nan")
 _EVERY = {**FAMILIES, **NODE_FAMILIES}
 
@@ -440,7 +441,7 @@ def explain(error: ValidationError, prefix: str, cls: type[BaseModel], owner: st
         return f"{where}: missing; {owner} needs it{_about(cls, problem)}"
     message = problem["msg"].removeprefix("Value error, ")
     found, given = "" if not problem["loc"] else f" = {_shown(problem['input'])}", problem["input"]
-    if isinstance(given, float) and math.isnan(given):  # whatever bound it is said to exceed
+    if problem["type"] in _BOUNDS and isinstance(given, float) and math.isnan(given):  # which exceeds any
         message = "allowed is a number"
     message = f"{message[0].lower()}{message[1:]}{_about(cls, problem)}"
     about = f"{where.rstrip('.')}{found}"

@@ -136,11 +136,11 @@ def run(
             found = recorder.restore()  # a damaged checkpoint changes nothing
             scene = scene or _prepared(experiment, stage, held)
             followers: list[RunEvents] = [_Recording(scene, recorder), tracking, _Untouched(scene), *draws]
-            if observer is not None:
-                followers.append(_Telling(observer, experiment.rounds))
+            telling = _Telling(observer or _nobody, experiment.rounds)
+            followers.append(telling)
             if cores is not None:
                 followers.append(_Cores(scene, cores))
-            with _as_failure():
+            with _as_failure(telling):
                 try:
                     reached = 0 if found is None else found[0]
                     played = gone_on(_environment(folder), reached, experiment.rounds, where)
@@ -161,15 +161,21 @@ def run(
 
 
 @contextlib.contextmanager
-def _as_failure() -> Iterator[None]:
+def _as_failure(telling: _Telling | None = None) -> Iterator[None]:
     """What a part of one's own may raise within, also to end the program, is raised as a FedroamError that tells its
-    file and line; what fedroam and the system raise, as it is."""
+    file and line; what fedroam and the system raise, and the caller's observer, as it is."""
     try:
         yield
     except (FedroamError, OSError):
         raise
     except (Exception, SystemExit) as error:
+        if telling is not None and error is telling.raised:
+            raise
         raise FedroamError(told(error)) from error
+
+
+def _nobody(round: int, rounds: int, measurement: Measurement | None) -> None:
+    """Observes nothing."""
 
 
 def _prepared(
@@ -233,6 +239,8 @@ class _Recording(RunEvents):
         matrices = scene.matrix_rows(state.round, state.federation)
         if matrices is not None:
             recorder.add("matrices", matrices)
+        if (why := scene.learner.why_lost()) and not recorder.status.get("lost"):
+            recorder.note(lost=why)
         if measurement.diverged and recorder.status["diverged_at"] is None:
             # Written at once: after the checkpoint it could be lost to a kill, and this round is not measured again.
             recorder.note(diverged_at=state.round)
@@ -263,10 +271,15 @@ class _Telling(RunEvents):
 
     def __init__(self, observer: Observer, rounds: int) -> None:
         self.observer, self.rounds = observer, rounds
+        self.raised: BaseException | None = None
 
     @override
     def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
-        self.observer(state.round, self.rounds, measurement)
+        try:
+            self.observer(state.round, self.rounds, measurement)
+        except BaseException as error:
+            self.raised = error
+            raise
 
 
 class _Cores(RunEvents):

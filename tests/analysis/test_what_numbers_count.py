@@ -279,6 +279,18 @@ def test_a_run_in_which_nobody_takes_part_says_so(tmp_path: Path) -> None:
     assert text not in said(compare_runs([run(later, tmp_path / "later")]))
 
 
+def test_clients_that_are_there_and_train_never_are_not_called_absent(tmp_path: Path) -> None:
+    """No access point reaches anybody."""
+    nowhere = {"kind": "grid", "columns": 2, "rows": 2, "range": 1e-6}
+    settings = {"federation": {"kind": "mohawk", "k2": 2}, "access_points": nowhere}
+    told = said(compare_runs([run(tiny(**settings, rounds=2, evaluate_every=1), tmp_path / "run")]))
+    assert (
+        "no client trained in any evaluated round (2 of them), though some were present; see federation"
+        in told
+    )
+    assert "no client was present" not in told
+
+
 def test_contacts_that_nobody_asks_for_are_not_drawn(tmp_path: Path) -> None:
     """Under access points the devices' own radio range means nothing: no circles, no lines, no counts of contacts."""
     found = made_run(tmp_path, "", 0, [0.1, 0.5])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from fedroam.deploy.site.file import FILE, KEY, NODES, read_site
+from fedroam.deploy.site.push import _files
+from fedroam.errors import InputError
 from fedroam.interrupts import STOPPED
 from fedroam.recording import open_run
 from support.commands import TINY, Commands
@@ -97,6 +100,74 @@ def test_a_server_and_its_nodes_as_typed(site: Path, call: Commands) -> None:
     assert open_run(call.folder / "learned").done
 
 
+HERE = """
+import numpy as np
+from fedroam.components import Part, register
+from fedroam.mobility import Paths
+
+@register("mobility", "all_here")
+class AllHere(Part):
+    def start(self, world):
+        return {"position": np.ones((world.clients, 2)), "present": np.ones(world.clients, bool)}
+    def step(self, state, world, round):
+        return state, Paths.still(state["position"], state["present"])
+    def bounds(self):
+        return 0.0, 0.0, 2.0, 2.0
+    def groups(self, world):
+        return np.full(world.clients, "here")
+"""
+
+
+@pytest.fixture
+def own(call: Commands) -> str:
+    """An experiment that names a part of one's own, in another folder than the one where commands are given."""
+    (call.folder / "mine").mkdir()
+    call.write("mine/all_here.py", HERE)
+    table = 'mobility = { kind = "random", grid = 4, mobile = 2 }'
+    assert table in FEDAVG
+    text = FEDAVG.replace(table, 'mobility = "all_here"')
+    return call.write("mine/own.toml", 'use = ["all_here.py"]\n' + text)
+
+
+@pytest.mark.slow
+def test_an_experiment_that_names_parts_of_ones_own_is_emulated(own: str, call: Commands) -> None:
+    emulated = call("emulate", own, "--quiet", "--out", "emulated")
+    assert emulated.code == 0, emulated.err
+    assert open_run(call.folder / "emulated").rounds["active"].tolist() == [0, 2, 2, 2]
+
+
+def test_a_site_has_the_parts_of_ones_own_that_its_experiment_names(own: str, call: Commands) -> None:
+    made = call("site", "init", "lab", "--experiment", own, "--address", "127.0.0.1:50061")
+    assert made.code == 0, made.err
+    lab = call.folder / "lab"
+    assert (lab / "all_here.py").read_text() == HERE
+    assert 'use = [\n    "all_here.py",\n]' in (lab / "experiment.toml").read_text()
+    # In a process that knows nothing of it: it ends where nobody comes.
+    words = ["deploy", "--site", "lab/site.toml", "--address", "127.0.0.1:0", "--patience", "0.1"]
+    server = subprocess.run(
+        [*python(), "-m", "fedroam", *words], cwd=call.folder, capture_output=True, text=True, check=False
+    )
+    assert server.returncode == 1, server.stderr
+    assert "none of the 2 nodes has come within 0.1 s" in server.stderr
+    assert "all_here.py" in _files(lab, "client-00")
+    for wrong in ("../x.py", "a b.py", "$(x).py"):
+        path = lab / "experiment.toml"
+        path.write_text(f"use = ['{wrong}']\n")
+        with pytest.raises(
+            InputError, match=re.escape(f"{path}: use = '{wrong}': allowed are files beside it")
+        ):
+            _files(lab, "client-00")
+
+
+def test_parts_of_ones_own_have_names_that_travel(call: Commands) -> None:
+    call.write("all here.py", "")
+    call.write("own.toml", 'use = ["all here.py"]\n' + FEDAVG)
+    made = call("site", "init", "new", "--experiment", "own.toml", "--address", "127.0.0.1:50061")
+    assert made.code == 2
+    assert "all here.py: is brought to nodes by its name; allowed in it are letters" in made.err
+    assert not (call.folder / "new").exists()
+
+
 def test_revoked_and_renewed(site: Path, call: Commands) -> None:
     before = read_site(site / FILE).node("client-01")
     assert before is not None
@@ -157,6 +228,17 @@ def test_wrong_input_is_one_line(words: list[str], told: str, site: Path, call: 
     assert told in answer.err
     assert answer.err.count("\n") == 1
     assert not (call.folder / "new").exists()
+
+
+def test_a_port_that_is_taken_is_told(site: Path, call: Commands) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        answer = call("deploy", "--site", "lab/site.toml", "--address", f"127.0.0.1:{port}")
+    assert answer.code == 2
+    assert answer.err == (
+        f"error: address '127.0.0.1:{port}': port {port} is in use by another process; choose another port, or 0 for "
+        "one that is free\n"
+    )
 
 
 def test_a_site_whose_experiment_was_changed_is_refused(site: Path, call: Commands) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -14,11 +15,12 @@ import numpy as np
 import pytest
 
 from fedroam.analysis import variants
-from fedroam.deploy.messages import Order, Push
+from fedroam.analysis.variants import notes_on
+from fedroam.deploy.messages import NO_ORDER, Order, Push, Refused
 from fedroam.deploy.node import process
 from fedroam.deploy.node.process import Node, node_of
 from fedroam.deploy.server import hub
-from fedroam.deploy.server.hub import Hub
+from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.deploy.server.serving import serve
 from fedroam.deploy.site.file import FILE, read_site
 from fedroam.deploy.site.identity import credentials
@@ -100,6 +102,106 @@ def test_what_fails_in_any_kind_of_federation_is_left_out(federation: Any, tmp_p
     network = site.run(tmp_path / "network", {0: in_round(1, nan), 2: in_round(3, nan)})
     assert len(site.lines) == 2
     same_runs(network, without(experiment, tmp_path / "simulated", {(1, 0), (3, 2)}))
+
+
+def broken_from(round: int) -> Callable[[Node], object]:
+    """A node whose training fails in a round and in all after it, as by a model that has a mistake."""
+
+    def change(order: Order, answer: Arrays) -> Arrays:
+        if order.work == "train" and order.round >= round:
+            raise ValueError("my bug")
+        return answer
+
+    return changing(change)
+
+
+BUG = r"ValueError: my bug \(test_faults\.py, line \d+\)"
+
+
+@pytest.mark.parametrize(
+    ("federation", "relayed", "name"),
+    [
+        ("fedavg", False, "client"),
+        ("decentralized", False, "peer"),
+        ("decentralized", True, "client"),
+        ({"kind": "mohawk", "k2": 2}, False, "client"),
+    ],
+    ids=str,
+)
+def test_where_the_work_of_all_fails_the_run_does_and_is_gone_on_with(
+    federation: Any, relayed: bool, name: str, tmp_path: Path
+) -> None:
+    experiment = tiny(**EVERY, federation=federation, clients=3, mobility="static")
+    site, out = LocalSite.new(tmp_path / "site", experiment, relayed=relayed), tmp_path / "network"
+    others = "nor could any other of the 3 nodes that were asked"
+    why = rf"round 3: {name}-00 could not do its work \(train\): {BUG}; {others}"
+    with pytest.raises(FedroamError, match=f"^{why}$"):
+        site.run(out, dict.fromkeys(range(3), broken_from(3)))
+    status = open_run(out).status
+    assert (status["state"], status["round"]) == ("failed", 2)
+    assert re.fullmatch(f"FedroamError: {why}", status["reason"])
+    site.lines.clear()
+    network = site.run(out)
+    assert [line for line in site.lines if "not arrived" in line] == []
+    same_runs(network, run(experiment, tmp_path / "simulated"))
+
+
+def test_the_only_client_that_is_there_ends_the_run_by_its_error(tmp_path: Path) -> None:
+    experiment = tiny(**EVERY, federation="fedavg", clients=1, mobility="static")
+    site = LocalSite.new(tmp_path / "site", experiment)
+    with pytest.raises(FedroamError, match=rf"round 1: client-00 .*{BUG}; and no other node was asked$"):
+        site.run(tmp_path / "network", {0: broken_from(1)})
+
+
+@pytest.mark.parametrize("broken", [1, 4])
+def test_one_node_that_fails_ends_no_run_in_which_others_are_asked_later(broken: int, tmp_path: Path) -> None:
+    """One of four trains in each round: until another one has failed, too, it may be this one's own data or machine."""
+    one = {"kind": "rate", "rate": 0.25}
+    experiment = tiny(**EVERY, federation="fedavg", clients=4, rounds=8, mobility="static", activity=one)
+    site = LocalSite.new(tmp_path / "site", experiment)
+    active = experiment.activity.start(experiment.seed, 4)["active"]
+    first = int(np.flatnonzero(active)[0])  # who trains in round 1
+    if broken == 1:
+        assert site.run(tmp_path / "network", {first: broken_from(1)}).done
+        assert any(f"client-0{first} could not do its work" in line for line in site.lines)
+    else:
+        with pytest.raises(FedroamError, match=rf"{BUG}; and no other node was asked$"):
+            site.run(tmp_path / "network", dict.fromkeys(range(4), broken_from(1)))
+        assert len({line.split()[2] for line in site.lines if "could not do its work" in line}) == 2
+
+
+def test_where_some_are_silent_and_the_others_fail_the_run_goes_on_and_tells_why(tmp_path: Path) -> None:
+    experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=2, mobility="static")
+    site = LocalSite.new(tmp_path / "site", experiment)
+    network = site.run(
+        tmp_path / "network",
+        {
+            0: broken_from(1),
+            1: changing(lambda order, answer: nan(answer) if order.work == "train" else answer),
+        },
+    )
+    assert network.done
+    assert network.rounds["active"].tolist() == [0, 0, 0]
+    (note,) = [note for note in notes_on(variants([network])) if "counted" in note]
+    assert (
+        "nobody's training was counted in any evaluated round (2 of them), though clients were asked: round 1: client-0"
+        in note
+    )
+    assert "could not do its work (ValueError: my bug" in note or "no numbers" in note
+
+
+def test_nodes_that_refuse_an_order_end_no_run(tmp_path: Path) -> None:
+    """As those that were all begun anew in the midst of a round, and no longer have what they kept for it."""
+
+    def refuse(order: Order, answer: Arrays) -> Arrays:
+        if (order.work, order.round) == ("train", 1):
+            raise Refused("it no longer has 'features 0'")
+        return answer
+
+    experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=2, mobility="static")
+    site = LocalSite.new(tmp_path / "site", experiment)
+    network = site.run(tmp_path / "network", dict.fromkeys(range(2), changing(refuse)))
+    assert network.rounds["active"].tolist() == [0, 0, 2]
 
 
 def test_a_node_that_vanishes_in_its_work_is_left_out_from_then_on(tmp_path: Path) -> None:
@@ -307,6 +409,25 @@ def test_a_run_that_a_simulation_finishes_says_so(tmp_path: Path) -> None:
     same_runs(mixed, simulated)
     found = variants([mixed, simulated])
     assert [group.label for group in found] == ["network to round 2, then simulation", "simulation"]
+
+
+def test_a_line_of_a_peer_that_has_gone_is_told_once_a_round(tmp_path: Path) -> None:
+    """It is asked to open its door as often as models begin to go while others train."""
+    experiment = tiny(**EVERY, federation="decentralized", clients=2)
+    site = LocalSite.new(tmp_path / "site", experiment, away=0.0)
+    own = read_site(site.folder / FILE)
+    there = Hub(site.folder, credentials(site.folder, own, "server"), {}, site.lines.append)
+    try:
+        for number in (1, 2):
+            there.begin_round(number)
+            for _ in range(3):
+                order = Order(order=NO_ORDER, work="open", round=number)
+                assert there.ask({1: Asked(order, b"", {}, lambda arrays: None)}) == {1: None}
+    finally:
+        there.stop(done=True)
+    assert site.lines == [
+        f"round {number}: peer-01 has gone: its answer (open) counts as not arrived" for number in (1, 2)
+    ]
 
 
 def test_a_node_that_nobody_asks_for_long_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -596,7 +596,8 @@ def test_a_node_listens_everywhere_unless_its_site_says_where(peer: Door) -> Non
         peer.lines.append,
     )
     try:
-        with pytest.raises(InputError, match=f"address '127.0.0.1:{peer.port}': cannot be listened at"):
+        told = f"address '127.0.0.1:{peer.port}': port {peer.port} is in use by another process; choose another port"
+        with pytest.raises(InputError, match=told):
             taken.start(f"127.0.0.1:{peer.port}")
         nobodys = ["192.0.2.1:0"]  # for documentation (RFC 5737), as the other (RFC 3849)
         with contextlib.suppress(OSError), socket.socket(socket.AF_INET6):  # a system may be without

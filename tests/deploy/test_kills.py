@@ -238,6 +238,13 @@ def test_a_journal_knows_what_became_of_an_order(tmp_path: Path) -> None:
     two.begin_round(9)
     assert two.found(1, 5, "a" * 64) == (False, None)
     assert two.away(6, np.zeros(0, np.int64)).tolist() == [1], "the older checkpoint may be needed"
+    two.keep(1, 9, "a" * 64, b"an update")
+    two.lose(2, 9, "a" * 64)
+    two.away(9, np.array([4]))
+    two.open_again(9)
+    assert two.found(1, 9, "a" * 64) == (True, b"an update")
+    assert two.found(2, 9, "a" * 64) == (False, None)
+    assert two.away(9, np.array([5])).tolist() == [5]
     two.close(done=True)
     assert not list(tmp_path.glob("arrived*"))
 

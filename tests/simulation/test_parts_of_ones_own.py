@@ -191,3 +191,12 @@ def test_a_mixing_rule_that_nobody_asks_is_told(settings: dict[str, Any], said: 
         "runs that differ in it alone are the same"
     )
     assert [note.partition(": ")[2] for note in told] == [wanted] * said
+
+
+def test_what_an_observer_raises_is_the_callers_own(tmp_path: Path) -> None:
+    def observe(round: int, rounds: int, measurement: object) -> None:
+        if round == 2:
+            raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        run(tiny(), tmp_path / "run", observer=observe)

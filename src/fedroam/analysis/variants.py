@@ -146,15 +146,23 @@ def looks_at(run: Run, what: str) -> bool:
 
 
 def _nobody_took_part(run: Run) -> str:
-    """The sentence on a run in whose evaluated rounds no client was ever present; empty where one was."""
+    """The sentence on a run in whose evaluated rounds nobody's training ever counted, and why; empty where one did."""
     rounds = run.rounds
     if "active" not in rounds:  # a run of an older format
         return ""
     active = rounds.loc[rounds["round"] > 0, "active"]
     if active.empty or not (active == 0).all():
         return ""
+    rounds_of = f"in any evaluated round ({len(active)} of them)"
+    if lost := run.status.get("lost"):
+        return f"nobody's training was counted {rounds_of}, though clients were asked: {lost}"
+    if rounds.loc[rounds["round"] > 0, "degree_mean"].notna().any():
+        return (
+            f"no client trained {rounds_of}, though some were present; see federation and clock, which say who trains "
+            "when"
+        )
     return (
-        f"no client was present in any evaluated round ({len(active)} of them): there was nobody to learn; see "
+        f"no client was present {rounds_of}: there was nobody to learn; see "
         "mobility and activity, which say who is present when"
     )
 

@@ -90,17 +90,27 @@ def server_credentials(own: Credentials) -> Any:
 
 
 def not_open(address: str, problem: str, otherwise: str = "") -> FedroamError:
-    """The error of one who cannot listen at host:port: an InputError, but where this machine does not have the address
-    now. It may be on its way, as where a unit starts before the network is up, so that trying again helps; otherwise:
-    what helps where it is not."""
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        for family, kind, protocol, _, place in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM):
-            with socket.socket(family, kind, protocol) as probe:
-                probe.bind(place)
-    except OSError as error:
-        if error.errno == errno.EADDRNOTAVAIL:
-            return FedroamError(f"address {address!r}: this machine does not have it, or not yet{otherwise}")
+    """The error of one who cannot listen at host:port: an InputError, which says so where another process has the port,
+    but where this machine does not have the address now. It may be on its way, as where a unit starts before the
+    network is up, so that trying again helps; otherwise: what helps where it is not."""
+    host, _, port = address.rpartition(":")
+    for number in (0, int(port or 0)):  # at a free port the address alone is tried
+        try:
+            for family, kind, protocol, _, place in socket.getaddrinfo(
+                host.strip("[]"), number, type=socket.SOCK_STREAM
+            ):
+                with socket.socket(family, kind, protocol) as probe:
+                    probe.bind(place)
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                return FedroamError(
+                    f"address {address!r}: this machine does not have it, or not yet{otherwise}"
+                )
+            if error.errno == errno.EADDRINUSE:
+                return InputError(
+                    f"address {address!r}: port {port} is in use by another process; choose another port, or 0 for one "
+                    "that is free"
+                )
     return InputError(f"address {address!r}: {problem}")
 
 

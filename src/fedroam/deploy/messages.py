@@ -23,7 +23,7 @@ from fedroam.facts import json_object
 from fedroam.learning import Layout, Models
 from fedroam.learning.held import Use
 
-PROTOCOL = 7
+PROTOCOL = 8
 HEADER = 65_536  # bytes of a header at most
 MARGIN = 65_536  # bytes of a transfer beyond its arrays: names and shapes
 NAMED = 512  # models that an order names at most, so that its header holds them
@@ -190,7 +190,8 @@ class Ping(Header):
 class Put(Header):
     """A piece of an answer, or that there will be none.
 
-    size, sha256: of the whole answer; offset: where the piece begins.
+    size, sha256: of the whole answer; offset: where the piece begins. failed: why there will be none; broke: whether
+    that is an error of the work itself, and no refusal of the order.
     """
 
     order: str = Field(max_length=40)
@@ -198,6 +199,7 @@ class Put(Header):
     size: int = Field(0, ge=0)
     sha256: str = Field("", max_length=64)
     failed: str = Field("", max_length=500)
+    broke: bool = False
 
 
 class Taken(Header):

@@ -371,6 +371,11 @@ class Learner(Protocol):
         them are computed here. Their rows are as they were handed out."""
         return np.zeros(0, dtype=np.int64)
 
+    def why_lost(self) -> str:
+        """Why the first training that was asked for has not arrived, in one line, as long as none has: nothing where
+        all clients are computed here."""
+        return ""
+
     def judge(self, models: Models, rows: Rows, held: Sequence[Held]) -> Scores:
         """Evaluate the k-th row on the samples held[k]; who is lost has no samples."""
         task = self.task

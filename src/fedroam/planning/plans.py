@@ -33,13 +33,15 @@ class PlannedRun:
 class Plan:
     """An experiment file, resolved: its runs (variants times seeds) and what a reader should know of it.
 
-    source is what messages call it: its file, or its name where it has one; nothing where it came from no file.
+    source is what messages call it: its file, or its name where it has one; nothing where it came from no file. use are
+    the files of the user's own parts (absolute paths), to be loaded wherever a run is computed.
     """
 
     name: str
     runs: tuple[PlannedRun, ...]
     notes: tuple[str, ...] = ()
     source: str = ""
+    use: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:

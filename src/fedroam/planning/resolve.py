@@ -58,9 +58,8 @@ def plan(
     """
     found = _resolve(source, assignments, seeds, use, over=None, common_data=common_data)
     runs = tuple(PlannedRun(run.keys.get("variant", ""), run.experiment) for run in found.runs)
-    return Plan(
-        found.name, runs, found.notes, "" if isinstance(source, Experiment | Mapping) else str(source)
-    )
+    named = "" if isinstance(source, Experiment | Mapping) else str(source)
+    return Plan(found.name, runs, found.notes, named, found.use)
 
 
 def sweep_plan(

@@ -63,7 +63,8 @@ class Run:
     def status(self) -> dict[str, Any]:
         """`run.json`: name, variant, seed, digest, state, round, rounds, diverged_at, reason; judged: what the models
         are called that clients are judged by, the headline first (see `Federation.judged`); models_at_rest: how they
-        are held, where that is not in float32."""
+        are held, where that is not in float32; lost: why the first training of a run on a network did not arrive,
+        where none had before."""
         return read_json(self.folder / "run.json")
 
     @cached_property

@@ -46,6 +46,7 @@ class Status(JsonObject):
     reason: str
     judged: list[str] = []
     models_at_rest: str = "float32"
+    lost: str = ""
     files: Manifest = {}
 
 

@@ -294,7 +294,7 @@ def emulate(
         *([] if devices is None else [f"clients={devices}"]),
         *([] if access_points is None else [f"access_points.number={access_points}"]),
     ]
-    experiment = single(source, assignments, use)
+    experiment, own = single(source, assignments, use)
     measured = None if meter is None else _meter(meter)
     root = Path(folder) if folder else default_folder(experiment)
     plan = Plan(experiment.name, (PlannedRun("", experiment),))
@@ -316,7 +316,7 @@ def emulate(
             experiment,
             root,
             existing=options.existing(resume, fresh),
-            use=use or (),
+            use=own,
             meter=measured,
             status=None if quiet else following.status,
             observer=following.follow(plan.runs[0]),

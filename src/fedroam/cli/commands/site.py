@@ -72,8 +72,8 @@ def site_init(
     In a decentralized federation clients are peers, who send their models to each other; in a hierarchical one they
     send them to access points.
 
-    Each node needs site.toml, experiment.toml, authority.pem and its own folder below nodes/. The key of the authority,
-    authority.key, stays where it is: whoever has it can make nodes.
+    Each node needs site.toml, experiment.toml, the files of your own parts beside it, authority.pem and its own folder
+    below nodes/. The key of the authority, authority.key, stays where it is: whoever has it can make nodes.
     """
     from fedroam.deploy.site.file import checked_movement
     from fedroam.deploy.site.founding import found_site
@@ -81,15 +81,17 @@ def site_init(
     how = checked_movement({"by": movement}, "--movement")
     where = Path(folder)
     with writing(where):
+        meant, own = single(experiment, assignments, use)
         site = found_site(
             where,
-            single(experiment, assignments, use),
+            meant,
             address=address,
             name=name,
             days=_days(days),
             relayed=relayed,
             keys_at_nodes=keys_at_nodes,
             movement=how,
+            use=own,
         )
     counts = Counter(node.role.replace("_", " ") for node in site.nodes if node.role != "server")
     others = " and ".join(f"{number} {role}{'s' * (number > 1)}" for role, number in sorted(counts.items()))
@@ -237,17 +239,21 @@ def site_units(folder: SiteFolder) -> None:
         say(str(path))
 
 
-def single(source: str, assignments: list[str] | None, use: list[str] | None) -> Experiment:
-    """The one run that is meant. Raises InputError where there are several."""
+def single(
+    source: str, assignments: list[str] | None, use: list[str] | None
+) -> tuple[Experiment, tuple[str, ...]]:
+    """The one run that is meant, and the files of the user's own parts: those that its file names, too. Raises
+    InputError where there are several."""
     from fedroam.planning import plan
 
-    runs = plan(source, assignments=assignments or [], use=use or ()).runs
+    found = plan(source, assignments=assignments or [], use=use or ())
+    runs = found.runs
     if len(runs) > 1:
         raise InputError(
             f"{source}: {len(runs)} runs (variants, seeds): a network carries one; choose it by --set, "
             "from a file without variants and seeds"
         )
-    return runs[0].experiment
+    return runs[0].experiment, found.use
 
 
 def _others(folder: Path, name: str) -> str:

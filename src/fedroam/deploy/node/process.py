@@ -43,7 +43,7 @@ from fedroam.deploy.site.file import FILE, NODES, Site, SiteNode, read_site
 from fedroam.deploy.site.identity import Callers, Credentials, credentials, validity
 from fedroam.deploy.transfers import Talk, brought, fetched
 from fedroam.devices.meters import What
-from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
+from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line, own_line
 from fedroam.federation import SERVER
 from fedroam.scene import Scene, prepare
 
@@ -257,10 +257,11 @@ class Node:
                     return
                 raise
             except Exception as error:
-                said = one_line(f"{type(error).__name__}: {error}")[:500]
+                said = one_line(f"{type(error).__name__}: {error}{own_line(error)}")[:500]
                 self.tell(f"round {order.round}: {order.work}: {said}")
                 with self._talk(channel, "put") as talk:
-                    talk.ask(encode(Put(order=order.order, failed=said)))
+                    broke = not isinstance(error, Refused)
+                    talk.ask(encode(Put(order=order.order, failed=said, broke=broke)))
                     talk.answer()
                 return
         with self.during("communication", order.round):

@@ -79,7 +79,8 @@ class Asked:
 
     expected: the arrays of an answer. check: raises `Refused` where their values cannot be. models: by SHA-256, for a
     node that lacks them. about: what the journal knows it by, where that is not all of it; kept: whether the journal
-    has its answer at all. rate: bytes in a second at which its arrays are sent, None for as fast as can be.
+    has its answer at all. rate: bytes in a second at which its arrays are sent, None for as fast as can be. lost: why
+    there is no answer, where that is known; broke: the error in which the node's own work has ended, if it has.
     """
 
     order: Order
@@ -90,6 +91,8 @@ class Asked:
     about: str = ""
     kept: bool = True
     rate: float | None = None
+    lost: str = ""
+    broke: str = ""
     answer: asyncio.Future[Answer | None] | None = None
     received: bytearray = field(default_factory=bytearray)
     promised: tuple[int, str] = (0, "")  # size and SHA-256 of the answer that is arriving
@@ -152,6 +155,7 @@ class Hub:
         self._round = 0
         self._patience: float = 0.0
         self._still: Callable[[], None] = lambda: None
+        self._lost: set[str] = set()  # what was told in this round of answers that count as not arrived
         self.hurry = threading.Event()
         self.round_began = time.monotonic()
         self.spent: dict[str, float] = defaultdict(float)
@@ -202,6 +206,7 @@ class Hub:
         Where all clients that have ever come are gone, it waits for one: without a network, as when a switch is off,
         rounds would be over in no time, and nothing learnt in them.
         """
+        self._lost = set()
         if self._journal is not None:
             self._journal.begin_round(round)
         if self._deserted():
@@ -252,6 +257,16 @@ class Hub:
         """The round has waited since then (s, monotonic) for answers."""
         for work in {each.order.work for each in asked.values()}:
             self.spent[work] += time.monotonic() - began
+
+    def open_again(self, round: int) -> None:
+        """A round ends the run before anything of it has counted: whoever goes on with the run asks anew for what was
+        lost in it."""
+        if self._journal is not None:
+            self._journal.open_again(round)
+
+    def attending(self) -> list[int]:
+        """The clients that attend now."""
+        return [i for i, place in sorted(self._places.items()) if i >= 0 and place.pushes is not None]
 
     def standing(self) -> Counter[str]:
         """How many nodes are away, idle, or at work of which kind."""
@@ -410,9 +425,12 @@ class Hub:
         assert asked.answer is not None
         if not asked.answer.done():
             what = asked.order.work.replace("_", " ")
-            self.tell(
-                f"round {asked.order.round}: {place.node} {why}: its answer ({what}) counts as not arrived"
-            )
+            line = f"round {asked.order.round}: {place.node} {why}: its answer ({what}) counts as not arrived"
+            # A peer is asked the same several times in a round, as models go to and fro while others train.
+            if line not in self._lost:
+                self._lost.add(line)
+                self.tell(line)
+            asked.lost = why
             asked.answer.set_result(None)
 
     # --- the calls of nodes -----------------------------------------------------------------------------------
@@ -505,7 +523,9 @@ class Hub:
                 self._door.told.once(f"{node.name}: an answer that nobody waits for is left aside")
             return Taken(over=True)
         if put.failed:
-            self._lose(place, asked, f"could not do its work ({one_line(put.failed)})")
+            failed = one_line(put.failed)
+            asked.broke = failed if put.broke else ""
+            self._lose(place, asked, f"could not do its work ({failed})")
             return Taken(over=True)
         limit = most(asked.expected)
         if put.size > limit:

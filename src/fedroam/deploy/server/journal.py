@@ -3,7 +3,7 @@
 A run that goes on after a kill begins again at its newest checkpoint, and asks the same as before: movement, jobs and
 models depend on nothing else. What the journal has of an answer, or of the fact that there was none, is not asked
 again. So an update that was taken is aggregated once, whether its sender is still there or not, and one that counted
-as not arrived does not arrive later.
+as not arrived does not arrive later. A round in which the work of all has failed ends the run, and counts for nothing.
 """
 
 from __future__ import annotations
@@ -115,6 +115,12 @@ class Journal:
         """An answer counts as not arrived, whatever has come of it."""
         with self._lock, self._file.writing() as now:
             now.put("answer", node, round, digest, "", None)
+
+    def open_again(self, round: int) -> None:
+        """What was lost in a round, and who was away in it, is decided anew by whoever goes on with the run."""
+        with self._lock, self._file.writing() as now:
+            now.execute("DELETE FROM answer WHERE round = ? AND body IS NULL", round)
+            now.execute("DELETE FROM begun WHERE round = ?", round)
 
     def close(self, *, done: bool) -> None:
         """Close the file; done: the run has come to its end, and needs it no more."""

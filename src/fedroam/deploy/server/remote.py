@@ -25,6 +25,7 @@ from fedroam.deploy.messages import (
 )
 from fedroam.deploy.pacing import Rates
 from fedroam.deploy.server.hub import Asked, Hub
+from fedroam.errors import FedroamError
 from fedroam.federation import SERVER
 from fedroam.learning import ClassMeans, Evaluates, Held, Job, Learner, Models, Scores, Task
 
@@ -38,7 +39,8 @@ class RemoteLearner(Evaluates, Learner):
     client most often has the model that it is to train. rates: of models to and from the server, None for as fast as
     can be. trained: is told of each client that has trained its models, while others go on. A client that fails to
     answer is lost for the rest of the round; whoever does not attend is not reachable. Answers with a value that is no
-    number are not taken.
+    number are not taken. Where the work of all who were asked for it ends in an error of their own, as it does by a
+    model that fails everywhere, the run ends in it.
     """
 
     def __init__(
@@ -57,6 +59,10 @@ class RemoteLearner(Evaluates, Learner):
         self.notes = ("clients: nodes of a network", *here.notes)
         self._round = 0
         self._lost: set[int] = set()
+        # Whose work has ended in an error since anybody's was done, and in which, by kind of work.
+        self._broke: dict[Work, dict[int, str]] = defaultdict(dict)
+        self._learnt = False  # whether any training has arrived
+        self._why_lost = ""  # why the first one has not
         self._slow: set[int] = set()  # clients whose links are as slow as the last model on them
         self._loads: np.ndarray | None = None  # what goes to and fro in this round, where that takes time
         # What clients keep for jobs of this round, by the identity of the tensor that stands for it here.
@@ -81,6 +87,10 @@ class RemoteLearner(Evaluates, Learner):
     @override
     def lost(self) -> np.ndarray:
         return np.array(sorted(self._lost), dtype=np.int64)
+
+    @override
+    def why_lost(self) -> str:
+        return "" if self._learnt else self._why_lost
 
     # --- asked of clients -------------------------------------------------------------------------------------
 
@@ -277,12 +287,43 @@ class RemoteLearner(Evaluates, Learner):
         return [(own[client], answer) for client, answer in self._ask(orders)]
 
     def _ask(self, orders: Mapping[int, Asked]) -> Iterator[tuple[int, Answer]]:
-        """The answers of those who give one, as they come; the others are lost for this round."""
-        for i, answer in self.hub.asking({i: asked for i, asked in orders.items() if i not in self._lost}):
+        """The answers of those who give one, as they come; the others are lost for this round. Raises FedroamError
+        where it cannot go on without them."""
+        asked, done = {i: each for i, each in orders.items() if i not in self._lost}, False
+        for i, answer in self.hub.asking(asked):
             if answer is None:
                 self._lost.add(i)
+                if asked[i].order.work == "train" and not self._why_lost:
+                    self._why_lost = (
+                        f"round {self._round}: {self.hub.name(i)} {asked[i].lost or 'has not answered'}"
+                    )
             else:
+                done = True
+                self._learnt = self._learnt or asked[i].order.work == "train"
                 yield i, answer
+        if asked:
+            self._check_work(asked, done)
+
+    def _check_work(self, asked: Mapping[int, Asked], done: bool) -> None:
+        """End the run where a kind of work fails wherever it is asked for, each time by an error of its own: it would
+        go on with nobody. What fails at one node alone is lost, as long as there are others, however few are asked in
+        a round."""
+        (work,) = {each.order.work for each in asked.values()}
+        broke = self._broke[work]
+        if done:
+            broke.clear()
+            return
+        now = {i: each.broke for i, each in sorted(asked.items()) if each.broke}
+        broke |= now
+        if len(now) < len(asked) or len(broke) < min(2, len(self.hub.attending())):
+            return
+        self.hub.open_again(self._round)
+        first, what = next(iter(now)), work.replace("_", " ")
+        others = f"nor could any other of the {len(now)} nodes" if len(now) > 1 else "and no other node"
+        raise FedroamError(
+            f"round {self._round}: {self.hub.name(first)} could not do its work ({what}): {now[first]:.300}; {others} "
+            f"{'that were' if len(now) > 1 else 'was'} asked"
+        )
 
 
 def _matrices(models: Models) -> list[tuple[str, torch.Tensor]]:

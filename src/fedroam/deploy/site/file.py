@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from fedroam.errors import InputError, unknown
 from fedroam.writing import take_lock, write_text
 
+OWN_PART = r"[A-Za-z0-9_-]+\.py"  # the name of a file with the user's own parts, beside the experiment
 FILE, EXPERIMENT, AUTHORITY, NODES = "site.toml", "experiment.toml", "authority.pem", "nodes"
 AUTHORITY_KEY, CERTIFICATE, KEY = "authority.key", "certificate.pem", "key.pem"
 CHANGING = 60.0  # seconds that another process has to end its change, which takes a signature and a file

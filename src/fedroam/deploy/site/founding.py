@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
+
+import tomli_w
 
 from fedroam.deploy.site.experiment import check_begins, check_fits, check_movement
 from fedroam.deploy.site.file import (
     EXPERIMENT,
+    OWN_PART,
     Limits,
     Movement,
     Site,
@@ -33,6 +38,7 @@ def found_site(
     listening: str = "",
     paced: bool = False,
     movement: Movement | None = None,
+    use: Sequence[str] = (),
 ) -> Site:
     """Make a site for an experiment in an empty folder: a server, and a node for each client and access point.
 
@@ -42,6 +48,7 @@ def found_site(
     Where clients or access points aggregate, models go between them; relayed: through the server instead, which stands
     for them. listening: where peers and access points listen (host:port, by default everywhere at any port). paced:
     nodes will take the time that a clock of seconds says. movement: how devices find out where they are, if they do.
+    use: files with the user's own parts, which are copied into the site, whose experiment names them.
 
     Raises InputError where the folder is not empty, or the experiment cannot be run on a network.
     """
@@ -81,13 +88,37 @@ def found_site(
         "site init",
     )
     check_movement(experiment, site)
+    own = _own_parts(use)
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    text = experiment.toml()
-    write_text(folder / EXPERIMENT, text)
+    for part, code in own.items():
+        write_text(folder / part, code)
+    named = tomli_w.dumps({"use": [*own]}) if own else ""
+    write_text(folder / EXPERIMENT, named + experiment.toml())
     make_authority(folder, name)
     for node in site.nodes:
         if node.role == "server" or not keys_at_nodes:
             site = site.changed(enrol(folder, name, node, days))
     site.write(folder)
     return site
+
+
+def _own_parts(use: Sequence[str]) -> dict[str, str]:
+    """The text of files with the user's own parts, by the name that each has in the site. Raises InputError where that
+    is none."""
+    found: dict[str, str] = {}
+    for file in use:
+        name = Path(file).name
+        if not re.fullmatch(OWN_PART, name):
+            raise InputError(
+                f"{file}: is brought to nodes by its name; allowed in it are letters, digits, '_' and '-', before .py"
+            )
+        if name in found:
+            raise InputError(
+                f"{file}: another file of your own parts is called {name!r}; give it another name"
+            )
+        try:
+            found[name] = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{file}: cannot be read ({error})") from None
+    return found

@@ -8,6 +8,7 @@ import re
 import subprocess
 import tarfile
 import time
+import tomllib
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,7 @@ from fedroam.deploy.site.file import (
     KEY,
     NEXT_KEY,
     NODES,
+    OWN_PART,
     read_site,
 )
 from fedroam.deploy.site.identity import DAYS, identity_of
@@ -67,8 +69,9 @@ def push(
     files = _files(folder, name)
     sums = {path: hashlib.sha256(body).hexdigest() for path, body in files.items()}
     own, home = f"{NODES}/{name}/{KEY}", f"{NODES}/{name}"
-    # Nothing of a path comes from anybody but `site.toml`, whose names are letters, digits and '-'. Each file takes its
-    # place at once: a node that reads it meanwhile finds the one before, or this one, and one that broke off is none.
+    # Paths come from `site.toml` and `use` of the experiment, whose names are letters, digits, '_' and '-'. Each
+    # file takes its place at once: a node that reads it meanwhile finds the one before, or this one, and one that broke
+    # off is none.
     new = f"{home}/{ARRIVING}"
     moves = " && ".join(f"mv -f {new}/{path} {path}" for path in reversed(files))
     script = (
@@ -129,7 +132,7 @@ def _files(folder: Path, name: str) -> dict[str, bytes]:
     node = read_site(folder / FILE).named(name)
     home = f"{NODES}/{name}"
     found = {}
-    for path in (FILE, EXPERIMENT, AUTHORITY, f"{home}/{CERTIFICATE}", f"{home}/{KEY}"):
+    for path in (FILE, *_own_parts(folder), EXPERIMENT, AUTHORITY, f"{home}/{CERTIFICATE}", f"{home}/{KEY}"):
         try:
             found[path] = (folder / path).read_bytes()
         except FileNotFoundError:
@@ -142,6 +145,25 @@ def _files(folder: Path, name: str) -> dict[str, bytes]:
     if serial != node.serial:
         raise InputError(f"{folder / home / CERTIFICATE}: is not the one that {FILE} lists for {name}")
     return found
+
+
+def _own_parts(folder: Path) -> list[str]:
+    """The files of the user's own parts that a site's experiment names. Raises InputError where they are not the
+    site's."""
+    path = folder / EXPERIMENT
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8")).get("use", [])
+    except FileNotFoundError:
+        return []  # which is told of where it is read
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({one_line(str(error))})") from None
+    own = [given] if isinstance(given, str) else given
+    for each in own:
+        if not isinstance(each, str) or not re.fullmatch(OWN_PART, each):
+            raise InputError(
+                f"{path}: use = {each!r}: allowed are files beside it, of letters, digits, '_' and '-', before .py"
+            )
+    return list(own)
 
 
 def _packed(files: dict[str, bytes]) -> bytes:
