@@ -359,6 +359,11 @@ def ours(part: object) -> bool:
     return type(part).__module__.startswith("fedroam.")
 
 
+def called(part: object) -> str:
+    """What messages call a part: its kind, or the name of its class where that is no part."""
+    return part.kind if isinstance(part, Part) and part.kind else type(part).__name__
+
+
 def kinds(family: str) -> dict[str, type[Part]]:
     """Every known kind of a family, by name."""
     if family not in _EVERY:

@@ -148,10 +148,7 @@ def run(
                     _play(scene, recorder, found, followers, on_interrupt or (lambda: None), checkpoint_pause)
                 except Interrupted:
                     raise
-                except (
-                    Exception,
-                    SystemExit,
-                ) as error:  # a part of one's own may ask the program to end, too
+                except (Exception, SystemExit) as error:
                     with contextlib.suppress(OSError):  # a full disk must not hide what went wrong
                         recorder.note(
                             state="failed", reason=f"{type(error).__name__}: {error}{own_line(error)}"[:500]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -86,10 +86,8 @@ def checked_cost(found: Any, transfers: int) -> Cost:
     """What a radio gave as the cost of so many transfers. Raises InputError where it is none."""
     if not isinstance(found, Cost):
         raise InputError(f"cost gave {type(found).__name__}, allowed is a fedroam.cost.Cost")
-    every = {field.name: getattr(found, field.name) for field in fields(Cost)}
-    return Cost(
-        **{name: _checked(f"cost: {name}", one, transfers, "transfer") for name, one in every.items()}
-    )
+    every = vars(found).items()
+    return Cost(**{name: _checked(f"cost: {name}", one, transfers, "transfer") for name, one in every})
 
 
 def checked_joules(found: Any, jobs: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedroam.components import Part, ours
+from fedroam.components import called, ours
 from fedroam.cost.account import Account, charge
 from fedroam.cost.radio import Cost, DistanceDistribution, Radio, checked_cost, checked_joules
 from fedroam.cost.sample_passes import SamplePasses
@@ -45,8 +45,7 @@ class Tariff:
         try:
             return check(found, count)
         except InputError as error:
-            name = self.radio.kind if isinstance(self.radio, Part) else type(self.radio).__name__
-            raise InputError(f"radio kind {name!r}: {error}") from None
+            raise InputError(f"radio kind {called(self.radio)!r}: {error}") from None
 
     def charge(
         self,

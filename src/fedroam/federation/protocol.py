@@ -283,9 +283,8 @@ def by_arrival(clients: np.ndarray, finished: np.ndarray | None, seed: int, roun
     anew for each round: a server that takes one after the other weighs the last most, and it should not always be the
     same one's. Who comes before whom of two does not depend on who else arrives.
     """
-    drawn = stream(seed, "who of equals arrives first", round).random(int(clients.max(initial=-1)) + 1)[
-        clients
-    ]
+    draws = stream(seed, "who of equals arrives first", round)
+    drawn = draws.random(int(clients.max(initial=-1)) + 1)[clients]
     return clients[np.lexsort((drawn,) if finished is None else (drawn, finished[clients]))]
 
 

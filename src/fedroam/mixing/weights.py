@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from fedroam.components import Part, ours, register
+from fedroam.components import Part, called, ours, register
 from fedroam.contacts.ragged import in_rows, lengths
 from fedroam.errors import InputError
 from fedroam.mixing.facts import Facts
@@ -37,18 +37,18 @@ def weights_of(
     found = rule.weights(graph, facts)
     if ours(rule):  # what comes with fedroam is held against it by tests
         return found
-    kind, when = getattr(rule, "kind", "") or type(rule).__name__, "" if round is None else f", round {round}"
     try:
         return _checked(found, graph)
     except InputError as error:
-        raise InputError(f"mixing kind {kind!r}{when}: {error}") from None
+        when = "" if round is None else f", round {round}"
+        raise InputError(f"mixing kind {called(rule)!r}{when}: {error}") from None
 
 
 def _checked(found: Any, graph: sparse.csr_array) -> sparse.csr_array:
     """What a rule gave, as it is to be."""
-    shape = getattr(found, "shape", None)
-    if shape != graph.shape:
-        what = type(found).__name__ if shape is None else f"an array {list(shape)}"
+    is_array = isinstance(found, np.ndarray) or sparse.issparse(found)
+    if not is_array or found.shape != graph.shape:
+        what = f"an array {list(found.shape)}" if is_array else type(found).__name__
         raise InputError(f"weights gave {what}, allowed is a csr_array {list(graph.shape)}")
     if found.dtype.kind not in "biuf":
         raise InputError(f"its weights are {found.dtype}, allowed are float64")
