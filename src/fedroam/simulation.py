@@ -10,11 +10,12 @@ from scipy import sparse
 
 from fedroam.attacks import Trial
 from fedroam.clock import BUSY, TIME, Supply, Timetable, first_state, free, timetable
+from fedroam.components import ours
 from fedroam.contacts import in_round
 from fedroam.contacts.ragged import distinct
 from fedroam.cost import Account
 from fedroam.errors import FedroamError
-from fedroam.federation import BringsUpdates, Distributed, Exchanged, Meeting, Round, Traffic
+from fedroam.federation import AddsColumns, BringsUpdates, Distributed, Exchanged, Meeting, Round, Traffic
 from fedroam.learning import clients_of
 from fedroam.measurement import RoundResult
 from fedroam.mobility import Paths, checked
@@ -116,6 +117,8 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     handed = replace(round, models=given.models, state=given.state, withheld=withheld, lost=lost)
     done = parts.federation.exchange(*_in_time(handed, after, time))
     _check_state(scene, done.state)
+    if not ours(parts.federation):
+        _check_told(scene, given.traffic, done)
     # account
     account, traffic = _accounted(scene, state, given, done, time)
     sent = state.bytes_sent + traffic.total
@@ -225,6 +228,22 @@ def _in_time(round: Round, after: Meeting, time: Timetable | None) -> tuple[Roun
     if time.graph is None:
         return round, after
     return replace(round, before=Meeting(round.before.paths, time.graph)), Meeting(after.paths, time.graph)
+
+
+def _check_told(scene: Scene, handed_out: Traffic, done: Exchanged) -> None:
+    """Raise FedroamError where a federation of one's own says that something was sent which cannot be, or tells a fact
+    that is none of its columns: it would be lost."""
+    kind = scene.experiment.federation.kind
+    for way, traffic in (("distribute", handed_out), ("exchange", done.traffic)):
+        try:
+            traffic.check(scene.experiment.clients, len(scene.context.access_points))
+        except FedroamError as error:
+            raise FedroamError(f"federation kind {kind!r}: traffic of {way}: {error}") from None
+    columns = scene.parts.federation.columns if isinstance(scene.parts.federation, AddsColumns) else ()
+    if unknown := [name for name in done.facts if name not in columns]:
+        raise FedroamError(
+            f"federation kind {kind!r}: exchange tells {unknown[0]!r}; allowed are its `columns`, {list(columns)}"
+        )
 
 
 def _accounted(

@@ -135,8 +135,34 @@ def test_a_rule_that_gives_something_else_than_a_model_is_told_so(wrong: Any, sc
             found: np.ndarray = received.own.astype(np.float64) if wrong is None else wrong
             return found
 
-    with pytest.raises(FedroamError, match=r"aggregation Wrong: aggregate gave .*; expected float32 \[650\]"):
+    with pytest.raises(FedroamError, match=r"aggregation wrong: aggregate gave .*; expected float32 \[650\]"):
         play(tiny(aggregation="wrong", federation="fedavg"))
+
+
+@pytest.mark.parametrize(
+    ("federation", "where"),
+    [
+        ("fedavg", "the server or cloud"),
+        ("hierfavg", "access point [0-9]+"),
+        ("decentralized", "client [0-9]+"),
+    ],
+)
+def test_a_rule_that_makes_no_numbers_of_numbers_is_told_so(
+    federation: str, where: str, scratch: None
+) -> None:
+    @register("aggregation", "divides")
+    class Divides(Part):
+        """Divides by nothing."""
+
+        def aggregate(self, received: Received, facts: Facts) -> np.ndarray:
+            """One value is none."""
+            found = received.own.copy()
+            found[[2, 5]] = np.nan
+            return found
+
+    gave = r"aggregation divides: aggregate gave nan as value 2 of 650 \(2 are no numbers\)"
+    with pytest.raises(FedroamError, match=rf"{gave} in round \d+ at {where}; allowed are numbers"):
+        play(tiny(aggregation="divides", federation=federation))
 
 
 # --- attackers ----------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import math
 import random
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from fedroam import components
 from fedroam.attacks.attackers import Attackers
 from fedroam.components import Part, register
 from fedroam.errors import FedroamError, InputError
-from fedroam.federation.protocol import EvaluationModels, own_models
+from fedroam.federation.protocol import EvaluationModels, Exchanged, Meeting, Round, Traffic, own_models
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.learning import Job
 from fedroam.models import Network
@@ -176,6 +177,16 @@ def say(**facts: Any) -> Callable[[ServerRound], None]:
     return lambda round: round.facts.update(facts)
 
 
+def sending(*given: Any) -> dict[str, Any]:
+    """A federation that says, beside what it does, that this was sent."""
+
+    def exchange(self: ServerLoop, round: Round, after: Meeting) -> Exchanged:
+        done = ServerLoop.exchange(self, round, after)
+        return replace(done, traffic=Traffic.joined([done.traffic, Traffic.of(*map(np.array, given))]))
+
+    return {"exchange": exchange}
+
+
 WRONG_METHODS: dict[str, tuple[dict[str, Any], str]] = {
     "a list in its state": (aggregating(keep("history", [0.0])), "state holds a list under 'history'"),
     "a tensor in its state": (aggregating(keep("own", torch.zeros(3))), "state holds a Tensor under 'own'"),
@@ -244,6 +255,25 @@ WRONG_METHODS: dict[str, tuple[dict[str, Any], str]] = {
             }
         },
         "row is 0 to 8, and there are 5 rows",
+    ),
+    "a fact that is no column": (
+        {"columns": ("gain",), **aggregating(say(gian=1.0))},
+        r"federation kind 'own': exchange tells 'gian'; allowed are its `columns`, \['gain'\]",
+    ),
+    "bytes to oneself": (
+        sending(2, 2, 10, 1.0),
+        "10 bytes from 2 to 2 over 1 m; allowed are another receiver",
+    ),
+    "bytes from nobody": (
+        sending([0, 5], -1, 10),
+        "10 bytes from 5 to -1 over nan m; allowed are senders from 0 to 4 for clients, -1 for the server, -2 to -5 for ",
+    ),
+    "bytes to an access point that is not there": (sending(0, -6, 10), "allowed are receivers from 0 to 4"),
+    "bytes that come back": (sending(0, 1, -10), "-10 bytes from 0 to 1 .* allowed are bytes from 0 on"),
+    "a distance below zero": (sending(0, 1, 10, -3.0), "over -3 m; allowed are metres from 0 on, or NaN"),
+    "bytes of other transfers": (
+        sending([0, 1, 2], -1, [10, 10]),
+        "Traffic.of: sender 3, receiver 1, size 2, distance 1 values; allowed are one, or one for each transfer",
     ),
     "a column that is there": ({"columns": ("accuracy",)}, "its column 'accuracy' is one that every run has"),
     "text in a column": ({"columns": ("word",), **aggregating(say(word="x"))}, "its column 'word' holds 'x'"),

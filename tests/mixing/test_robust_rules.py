@@ -74,6 +74,27 @@ def test_multi_krum_by_hand() -> None:
     assert made("multi_krum", LINE, about={"keep": 99}) == made("multi_krum", LINE)
 
 
+@pytest.mark.parametrize("missing", [1, 2, 3, 4])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_models_of_no_numbers_are_never_taken_by_krum_however_many(missing: int, bad: float) -> None:
+    """f is 2 of 7: one and two such models are reckoned with, more are not."""
+    near = [[0.0], [1.0], [3.0], [2.0], [1.5], [2.5], [0.5]][missing:]
+    models = [[bad]] * missing + near
+    left = sorted(value for (value,) in near)
+    assert made("krum", models, own=6)[0] in left
+    expected = np.mean(left) if missing >= 2 else None
+    found = made("multi_krum", models, own=6)[0]
+    assert left[0] <= found <= left[-1]
+    if expected is not None:
+        assert found == pytest.approx(expected), "m - f models, or all that are left"
+
+
+@pytest.mark.parametrize("kind", ["krum", "multi_krum"])
+def test_krum_keeps_its_own_where_fewer_than_three_models_are_numbers(kind: str) -> None:
+    models = [[math.nan], [math.nan], [math.nan], [5.0], [6.0]]
+    assert made(kind, models, own=4) == [6.0]
+
+
 @pytest.mark.parametrize("kind", ["krum", "multi_krum"])
 def test_of_two_models_krum_keeps_its_own(kind: str) -> None:
     assert made(kind, [[1], [5]], own=1) == [5]

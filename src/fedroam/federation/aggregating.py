@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from fedroam.components import called, ours
 from fedroam.errors import FedroamError
 from fedroam.federation.holders import Gathered, KnownToHolders, Model
 from fedroam.learning import Layout, Models
@@ -30,10 +31,33 @@ def aggregated(
     found = np.asarray(rule.aggregate(received, known.facts))
     if found.shape != own.shape or found.dtype != np.float32:
         raise FedroamError(
-            f"aggregation {type(rule).__name__}: aggregate gave {found.dtype} {list(found.shape)}; "
+            f"aggregation {called(rule)}: aggregate gave {found.dtype} {list(found.shape)}; "
             f"expected float32 {list(own.shape)}"
         )
+    if (
+        not ours(rule)
+        and not np.isfinite(found).all()
+        and np.isfinite(models).all()
+        and np.isfinite(own).all()
+    ):
+        raise FedroamError(
+            f"aggregation {called(rule)}: aggregate gave {_no_number(found)} in round {known.round} at "
+            f"{_place(holder)}; allowed are numbers, as all models are that it was given"
+        )
     return found
+
+
+def _place(holder: int) -> str:
+    """Where an aggregation happens, in words (see `Received.holder`)."""
+    if holder == -1:
+        return "the server or cloud"
+    return f"client {holder}" if holder >= 0 else f"access point {-2 - holder}"
+
+
+def _no_number(values: np.ndarray) -> str:
+    """How many of some values are no numbers, and the first of them."""
+    where = np.flatnonzero(~np.isfinite(values))
+    return f"{values[where[0]]:g} as value {where[0]} of {len(values)} ({len(where)} are no numbers)"
 
 
 def values(parameters: torch.Tensor, buffers: torch.Tensor) -> np.ndarray:

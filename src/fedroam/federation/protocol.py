@@ -112,9 +112,14 @@ class Traffic:
         size: np.ndarray | int,
         distance: np.ndarray | float = np.nan,
     ) -> Traffic:
-        """Transfers; what is the same for all of them may be given as one number."""
+        """Transfers; what is the same for all of them may be given as one number. Raises FedroamError where there are
+        not as many of one as of another."""
         given = (sender, receiver, size, distance)
         most = next((np.size(value) for value in given if np.size(value) != 1), 1)
+        if any(np.size(value) not in (1, most) for value in given):
+            names = ("sender", "receiver", "size", "distance")
+            lengths = ", ".join(f"{name} {np.size(value)}" for name, value in zip(names, given, strict=True))
+            raise FedroamError(f"Traffic.of: {lengths} values; allowed are one, or one for each transfer")
         columns = [np.empty(most, dtype=kind) for kind in (np.int32, np.int32, np.int64, np.float64)]
         for column, value in zip(columns, given, strict=True):
             column[:] = value
@@ -147,6 +152,29 @@ class Traffic:
         bytes = self.bytes.copy()
         bytes[rows[first]] -= already[who]
         return replace(self, bytes=bytes)
+
+    def check(self, clients: int, access_points: int) -> None:
+        """Raise FedroamError where this is no traffic among so many clients and access points."""
+        columns = (self.sender, self.receiver, self.bytes, self.distance)
+        if any(column.shape != self.bytes.shape or column.ndim != 1 for column in columns):
+            shapes = ", ".join(str(list(column.shape)) for column in columns)
+            raise FedroamError(f"arrays of {shapes}; allowed is one value for each transfer in each")
+        ends = f"0 to {clients - 1} for clients, -1 for the server"
+        if access_points:
+            ends += f", -2 to {-1 - access_points} for access points"
+        for wrong, allowed in (
+            ((self.sender < -1 - access_points) | (self.sender >= clients), f"senders from {ends}"),
+            ((self.receiver < -1 - access_points) | (self.receiver >= clients), f"receivers from {ends}"),
+            (self.sender == self.receiver, "another receiver than the sender"),
+            (self.bytes < 0, "bytes from 0 on"),
+            ((self.distance < 0) | np.isinf(self.distance), "metres from 0 on, or NaN"),
+        ):
+            if wrong.any():
+                k = int(np.flatnonzero(wrong)[0])
+                raise FedroamError(
+                    f"{self.bytes[k]} bytes from {self.sender[k]} to {self.receiver[k]} over {self.distance[k]:g} m; "
+                    f"allowed are {allowed}"
+                )
 
     @property
     def total(self) -> int:

@@ -232,7 +232,7 @@ class ServerLoop:
                 [transfers(own.clients, self._bytes("upload", own), down=False), *own.more]
             )
         columns = self.columns if isinstance(self, AddsColumns) else ()
-        facts = {name: own.facts.get(name, np.nan) for name in columns}
+        facts = {**dict.fromkeys(columns, np.nan), **own.facts}
         return Exchanged(after, traffic, own.models, own.state, own.clients, round.lost, facts)
 
     def _bytes(self, way: Literal["download", "upload"], round: ServerRound) -> np.ndarray:
