@@ -266,7 +266,7 @@ WRONG_METHODS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "bytes from nobody": (
         sending([0, 5], -1, 10),
-        "10 bytes from 5 to -1 over nan m; allowed are senders from 0 to 4 for clients, -1 for the server, -2 to -5 for ",
+        "10 bytes from 5 to -1 over nan m; allowed are senders from 0 to 4 for clients, -1 for the server, -2 to -5",
     ),
     "bytes to an access point that is not there": (sending(0, -6, 10), "allowed are receivers from 0 to 4"),
     "bytes that come back": (sending(0, 1, -10), "-10 bytes from 0 to 1 .* allowed are bytes from 0 on"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,26 @@ def test_differences_are_paired_by_seed_after_averaging_over_the_other_settings(
     assert second["low"] == pytest.approx(6.5 - 4.302653 * 0.5 / math.sqrt(3), rel=1e-5)
     assert second["n"] == 3
     assert second["p"] < 0.01
+
+
+def test_what_some_value_never_finished_is_left_out_for_all_and_told(points: list[SweepPoint]) -> None:
+    """The other combinations stay paired; a value that never finished anything takes nothing from the rest."""
+    some = [
+        replace(one, run=None)
+        if one.keys["mobility.mobile"] == 5 and one.keys["mobility.kind"] == "random"
+        else one
+        for one in points
+    ]
+    never = [
+        SweepPoint({"mobility.kind": "steered", "mobility.mobile": k}, s, None) for k in MOBILE for s in SEEDS
+    ]
+    found = marginal(some + never, ["mobility.kind"], final_accuracy)
+    assert found.groups[("static",)] == pytest.approx({0: 50.0, 1: 60.0, 2: 70.0})
+    assert found.groups[("random",)] == pytest.approx({0: 54.0, 1: 64.5, 2: 75.0})
+    assert found.groups[("steered",)] == {}
+    assert found.pooled == "mobility.mobile = 1, 3 (without mobile=5, where nothing is finished for some row)"
+    nothing = [replace(one, run=None) for one in points]
+    assert marginal(nothing, ["mobility.kind"], final_accuracy).pooled == "mobility.mobile = 1, 3, 5"
 
 
 def test_a_seed_with_a_missing_run_is_left_out_and_numbers_follow_settings(points: list[SweepPoint]) -> None:

@@ -24,6 +24,7 @@ from fedroam.errors import InputError, unknown
 from fedroam.recording import Run
 
 Statistic = Callable[[Run], float]
+SHOWN = 3  # combinations of settings that are named where some are left out
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class Marginal:
-    """Numbers by the values of some settings: for each, one number a seed. pooled: what was averaged over."""
+    """Numbers by the values of some settings: for each, one number a seed. pooled: what was averaged over, and what
+    was left out of it."""
 
     by: tuple[str, ...]
     groups: dict[tuple[Any, ...], dict[int, float]]
@@ -61,7 +63,9 @@ def marginal(points: Sequence[SweepPoint], by: Sequence[str], statistic: Statist
     """One number for each value of the settings `by` and each seed, averaged over the other settings.
 
     The average is over those combinations of the others that every value was run with; a seed counts for a value if
-    all of them are finished. Raises InputError for a setting that does not vary.
+    all of them are finished. A combination that some value has finished with no seed, while it has with another
+    combination, is left out for all values: or one that always fails would empty the table. Raises InputError for a
+    setting that does not vary.
     """
     varied = list(dict.fromkeys(name for point in points for name in point.keys))
     for name in by:
@@ -76,6 +80,10 @@ def marginal(points: Sequence[SweepPoint], by: Sequence[str], statistic: Statist
     for point in points:
         found.setdefault(at(point, by), {}).setdefault(at(point, rest), {})[point.seed] = point.run
     common = set.intersection(*(set(cells) for cells in found.values())) if found else set()
+    ran = [{other for other, seeds in cells.items() if any(seeds.values())} for cells in found.values()]
+    done = set.intersection(common, *(cells for cells in ran if cells))
+    left_out = sorted(common - done, key=repr) if done else []
+    common = done or common
     groups: dict[tuple[Any, ...], dict[int, float]] = {}
     for value, cells in found.items():
         wanted = [cells[other] for other in cells if not common or other in common]
@@ -89,6 +97,10 @@ def marginal(points: Sequence[SweepPoint], by: Sequence[str], statistic: Statist
         f"{name} = {', '.join(map(key_text, in_order(dict.fromkeys(other[k] for other in sorted(common, key=repr)))))}"
         for k, name in enumerate(rest)
     )
+    if left_out:
+        without = "; ".join(settings_text(dict(zip(rest, other, strict=True))) for other in left_out[:SHOWN])
+        more = f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
+        pooled += f" (without {without}{more}, where nothing is finished for some row)"
     return Marginal(tuple(by), groups, pooled)
 
 
