@@ -132,7 +132,7 @@ FIJI = "id,time,lat,lon\na,0,1,2\na,0,95,0\na,1,-18.1,178.4\na,2,-18.1,178.5\n"
             "EPSG:32618",
             "s.csv, line 4: latitude -18.1, longitude 178.4 (and 1 more) is outside the area of use of projection "
             "'EPSG:32618' (WGS 84 / UTM zone 18N); allowed are 2 degrees around latitudes 0 to 84, longitudes -78 to "
-            "-72, or another projection",
+            "-72, another projection, or a box without such places",
         ),
         ("EPSG:27700", "'EPSG:27700' (OSGB36 / British National Grid)"),
     ],
@@ -155,6 +155,17 @@ def test_places_where_a_projection_holds_or_nobody_knows(projection: str) -> Non
     """The grid of Fiji and that of the Pacific reach across longitude 180; a definition says nothing of its area."""
     lat, lon = np.array([-18.1, -18.1]), np.array([178.4, -179.9])
     assert np.isfinite(to_metres(projection, lat, lon)).all()
+
+
+def test_a_projection_that_distorts_distances_is_refused() -> None:
+    """Web Mercator's lengths are 1 / cos(latitude) of the true ones on a sphere: 1.31 times at 40 degrees."""
+    lat, lon = np.array([39.9, 40.0]), np.array([116.3, 116.4])
+    said = r"^latitude 40, longitude 116.4: projection 'EPSG:3857' \(.*\) makes distances 1.31 times as long here"
+    with pytest.raises(InputError, match=said):
+        to_metres("EPSG:3857", lat, lon)
+    near_the_equator = to_metres("EPSG:3857", np.array([3.0]), np.array([36.8]))  # true to 0.6 %
+    assert len(near_the_equator) == 1
+    assert len(to_metres("EPSG:3035", np.array([38.7, 60.2]), np.array([-9.1, 24.9]))) == 2  # Europe's grid
 
 
 def test_places_a_little_beside_a_zone_are_taken() -> None:

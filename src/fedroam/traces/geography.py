@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedroam.errors import InputError
 
+if TYPE_CHECKING:
+    from pyproj import Proj
+
 # South of it lies Antarctica: a trace whose fixes are mostly there has its columns swapped.
 INHABITED_SOUTH = -60.0
 # Degrees by which places may lie outside of a projection's area of use: a city at the edge of a zone has one of them.
 MARGIN = 2.0
+DISTORTED = 0.1  # share by which a projection may be wrong about distances at a place amid all
 Box = tuple[float, float, float, float]
 
 
@@ -37,8 +42,9 @@ def to_metres(
     that PROJ knows, such as "EPSG:32618"), float64 [points, 2], metres.
 
     where(point) names a point in messages. Raises InputError where the projection is unknown, is not in metres, does
-    not cover a point, or where a point lies more than `MARGIN` degrees outside of the projection's area of use, beyond
-    which distances are distorted; definitions of one's own have no such area.
+    not cover a point, where a point lies more than `MARGIN` degrees outside of the projection's area of use, beyond
+    which distances are distorted (definitions of one's own have no such area), or where they are distorted by more than
+    `DISTORTED` amid all points, as by "EPSG:3857" of maps on the web far from the equator.
     """
     import pyproj  # here, since it takes its time and most runs have no degrees
 
@@ -68,7 +74,7 @@ def to_metres(
             raise InputError(
                 f"{named(k)}{more} is outside the area of use of projection {projection!r} ({target.name}); allowed "
                 f"are {MARGIN:g} degrees around latitudes {area.south:g} to {area.north:g}, longitudes {area.west:g} "
-                f"to {area.east:g}, or another projection"
+                f"to {area.east:g}, another projection, or a box without such places"
             )
     change = pyproj.Transformer.from_crs("EPSG:4326", target, always_xy=True)
     x, y = change.transform(np.asarray(lon, np.float64), np.asarray(lat, np.float64))
@@ -76,7 +82,23 @@ def to_metres(
     if not np.isfinite(point).all():
         k = int(np.flatnonzero(~np.isfinite(point).all(axis=1))[0])
         raise InputError(f"{named(k)} is not covered by projection {projection!r}")
+    if area is not None and len(point):
+        # A place amid all, also where they lie across longitude 180.
+        k = int(np.argpartition(lat, len(lat) // 2)[len(lat) // 2])
+        scale = _scale(pyproj.Proj(target), float(lat[k]), float(lon[k]))
+        if not abs(scale - 1) <= DISTORTED:
+            raise InputError(
+                f"{named(k)}: projection {projection!r} ({target.name}) makes distances {scale:.3g} times as long here "
+                f"as they are; allowed is {1 - DISTORTED:g} to {1 + DISTORTED:g}: leave it out, or name a local one"
+            )
     return point
+
+
+def _scale(projection: Proj, lat: float, lon: float) -> float:
+    """How many times as long as they are a projection makes lengths at a place: those along its meridian or parallel,
+    whichever are more wrong (Snyder, ch. 4)."""
+    factors = projection.get_factors(lon, lat)
+    return float(max(factors.meridional_scale, factors.parallel_scale, key=lambda scale: abs(scale - 1)))
 
 
 def _near(lat: np.ndarray, lon: np.ndarray, box: Box, margin: float) -> np.ndarray:
