@@ -9,7 +9,8 @@ of claims that shares a level, by the smallest of its p-values, and in any of th
 
 And of studies with one primary claim, which is true by as much as all seeds of the last look find with a chance of
 80 %: how often it is given up as hopeless before, and how often runs that went on would have found it; and how many
-seeds it takes where it is at its bound.
+seeds it takes where it is at its bound. And of such claims that hold, by how much the estimate at the look that said so
+is too large, and how often its interval holds the truth.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ RECORD = Path(__file__).parents[1] / "docs" / "records" / "null-studies.json"
 FAMILIES = {"primary": PRIMARY, "secondary": SECONDARY, "added later": LATER}
 STUDIES = 2000
 POWER = 0.8
+ESTIMATES = 200_000  # studies of one claim, whose looks are plain t tests
+EFFECTS = (0.8, 1.0, 1.5)  # in standard deviations of a seed
 
 
 def share(errors: Sequence[bool]) -> dict[str, float]:
@@ -77,6 +80,7 @@ def measured(studies: int) -> dict[str, Any]:
         "families": ways,
         "anywhere": share(anywhere.tolist()),
         "true_claims": given_up(studies),
+        "estimates": estimates(ESTIMATES),
     }
 
 
@@ -124,6 +128,31 @@ def ended(values: np.ndarray) -> tuple[tuple[str, int], tuple[str, int]]:
     return stopped or (verdict.word, seeds), (verdict.word, seeds)
 
 
+def estimates(studies: int) -> dict[str, Any]:
+    """Of one primary claim of a true effect that holds by some look: how many times the truth its estimate then is on
+    average, and the share of intervals of 95 % that hold the truth."""
+    draw = stream(2, "estimates at the look that decides")
+    found: list[dict[str, float]] = []
+    for effect in EFFECTS:
+        x = draw.normal(effect, 1.0, (studies, LOOKS[-1]))
+        told, covered = np.full(studies, np.nan), np.zeros(studies, dtype=bool)
+        for seeds in LOOKS:
+            mean, error = x[:, :seeds].mean(axis=1), x[:, :seeds].std(axis=1, ddof=1) / np.sqrt(seeds)
+            now = np.isnan(told) & (mean > stats.t.isf(ALPHA / len(LOOKS), seeds - 1) * error)
+            told[now] = mean[now]
+            covered[now] = (np.abs(mean - effect) <= stats.t.isf(0.025, seeds - 1) * error)[now]
+        held = ~np.isnan(told)
+        found.append(
+            {
+                "effect": effect,
+                "holds": float(held.mean()),
+                "times_the_truth": float(told[held].mean() / effect),
+                "covered": float(covered[held].mean()),
+            }
+        )
+    return {"studies": studies, "effects": found}
+
+
 def percent(one: dict[str, float]) -> str:
     """`3.8 % (3.0 to 4.7)`."""
     return f"{100 * one['share']:.1f} % ({100 * one['low']:.1f} to {100 * one['high']:.1f})"
@@ -157,6 +186,21 @@ def of_true_claims(record: dict[str, Any]) -> str:
     )
 
 
+def of_estimates(record: dict[str, Any]) -> str:
+    """What the page says of estimates at the look that decides."""
+    found = record["estimates"]["effects"]
+    sizes, more = (
+        [f"{one['effect']:g}" for one in found],
+        [f"{100 * one['times_the_truth'] - 100:.0f}" for one in found],
+    )
+    covered = sorted(100 * one["covered"] for one in found)
+    return (
+        f"Of true effects of {', '.join(sizes[:-1])} and {sizes[-1]} standard deviations of a seed, primary claims say "
+        f"{', '.join(more[:-1])} and {more[-1]} % too much on average; their intervals hold the truth in "
+        f"{covered[0]:.1f} to {covered[-1]:.1f} % of cases"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--studies", type=int, default=STUDIES, help=f"how many ({STUDIES})")
@@ -164,10 +208,16 @@ def main() -> None:
     parser.add_argument(
         "--only-given-up", action="store_true", help="measure that alone, and keep the rest of the record"
     )
+    parser.add_argument(
+        "--only-estimates", action="store_true", help="likewise of estimates at the look that decides"
+    )
     given = parser.parse_args()
-    if given.only_given_up:
+    if given.only_given_up or given.only_estimates:
         found = json.loads(given.record.read_text(encoding="utf-8"))
-        found["true_claims"] = given_up(found["studies"])
+        if given.only_given_up:
+            found["true_claims"] = given_up(found["studies"])
+        if given.only_estimates:
+            found["estimates"] = estimates(ESTIMATES)
     else:
         found = measured(given.studies)
     write_text(given.record, json.dumps(found, indent=1) + "\n")

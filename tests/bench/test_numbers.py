@@ -113,6 +113,10 @@ def sentences() -> dict[str, tuple[str, str]]:
             "docs/how-claims-are-judged.md",
             benchmark("null_studies").of_true_claims(record("null-studies")),
         ),
+        "estimates at the look that decides": (
+            "docs/how-claims-are-judged.md",
+            benchmark("null_studies").of_estimates(record("null-studies")),
+        ),
         "tiny runs": (
             "docs/sweeps.md",
             f"{tiny['rounds']} rounds of {1000 * tiny['of_a_round']:.1f} ms, {100 * tiny['share_of_runs']:.0f} % is "

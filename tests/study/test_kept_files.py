@@ -33,7 +33,7 @@ from fedroam.study import (
 from fedroam.study.evaluation import StudyResult
 from fedroam.study.kept import Records, RunRecord, line_numbers, merged, read_records, write_records
 from fedroam.study.kept_files import keep_figures_of_folders, kept_texts, write_kept_files
-from fedroam.study.outlook import outlook
+from fedroam.study.outlook import More, outlook
 from fedroam.study.presentation.ahead import outlook_words, time_words
 from fedroam.study.presentation.exhibits import AtScale, figure_words
 from fedroam.study.presentation.page import write_study
@@ -174,6 +174,22 @@ def test_what_is_missing_and_what_would_decide_by_hand() -> None:
     assert whole.missing.runs == 0
 
 
+def test_a_run_is_taken_to_cost_what_the_last_of_its_like_did() -> None:
+    """Of c, the first seeds were run on a busy machine, or by an older fedroam: 100 s each, then 20 and 30."""
+    made = study()
+    took = dict(enumerate((100.0, 100.0, 20.0, 30.0)))
+    there = [
+        replace(run, seed=seed, seconds=seconds)
+        for run in records(made).runs.values()
+        if run.seed == 0
+        for seed, seconds in took.items()
+        if run.variant == "c" or seed < 3
+    ]
+    found = outlook(judged(made, records(made), seeds=5), there)
+    assert found.missing.runs == 2 + 2 + 1
+    assert found.missing.hours == pytest.approx((2 * 60 + 2 * 60 + 25) / 3600)
+
+
 def test_a_variant_without_runs_is_taken_to_cost_what_others_do() -> None:
     """Kept are three runs of a and two of c; three of b and one of c are missing: b costs the mean of the five."""
     made = study()
@@ -284,8 +300,8 @@ def test_each_look_at_a_claim_is_told() -> None:
     first, second = (p_text(above(ends).p_holds) for ends in ([10.5, 10.0], [10.5, 10.0, 10.5]))
     assert first != second
     told = (
-        f"Looks: after 2 seeds {first}, after 3 seeds {second} (of the hypothesis that it is false, by that look alone "
-        "and not corrected)."
+        f"Looks: after 2 seeds {first}, after 3 seeds {second} (of the hypothesis that it is false; by that look "
+        "alone, and not corrected for other looks and claims)."
     )
     assert told in claims_html(result)
     assert "Looks: " not in claims_html(judged(made, there))
@@ -369,6 +385,18 @@ def test_undecided_by_a_number_of_seeds_that_is_known() -> None:
         "Of 1 undecided claim no number of seeds can be told: see its card.",
     ]
     assert there.hours == pytest.approx(3 * 1116 / 3600)
+
+
+def test_the_nearest_claim_is_the_one_that_takes_the_least_time() -> None:
+    made = study(primary=())
+    result = judged(made, records(made), seeds=1)
+    assert result.verdicts["helps"].word == result.verdicts["beside"].word == "undecided"
+    there = outlook(result, records(made).runs.values())
+    few_but_long, many_but_short, unknown = More(5, 10, 9.0), More(9, 30, 0.5), More(3, 2, math.nan)
+    for other in (few_but_long, unknown):
+        of_claim = {"helps": other, "beside": many_but_short}
+        told = outlook_words(result, replace(there, of_claim=of_claim, together=many_but_short))[1]
+        assert told.endswith("The nearest takes 30 more runs, about 30 core minutes: c is better.")
 
 
 def test_what_all_planned_looks_take_where_no_number_of_seeds_is_known() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedroam.analysis.statistics.chances import power, predicted
+from fedroam.analysis.statistics.chances import chance, needed, power, predicted
 from fedroam.analysis.statistics.looks import FUTILE, LOOKS
 from fedroam.analysis.statistics.paired import Evidence, above, below, every, ratio_above, within
 from fedroam.analysis.statistics.verdicts import ALPHA
@@ -106,6 +106,24 @@ def test_predictive_power_of_signs_is_that_of_all_shares_alike(heads: int) -> No
     assert predicted(found, 20, 0.01, 0.01) == pytest.approx(float(decided), rel=1e-9)
 
 
+@pytest.mark.parametrize("n", [4, 6, 9])
+def test_seeds_that_agree_exactly_are_not_given_up_while_the_sign_test_may_come_to_decide(n: int) -> None:
+    """Other contrasts lend a spread of 1, by which a mean of 0 is hardly ever within 0.1; the sign test, which takes
+    over where they have not as many seeds, needs nothing but seeds."""
+    signs = within([0.0] * n, 0.1)
+    assert signs.kind == "sign"
+    lent = replace(signs, kind="within", spread=1.0, df=20.0, statistic=0.1 * math.sqrt(n))
+    chances = [predicted(each, LAST, LEVEL, LEVEL) for each in (lent, signs)]
+    assert chances[0] == chances[1] > 0.5
+    seeds = np.arange(2, 30)
+    assert (chance(lent, seeds, LEVEL, LEVEL) == chance(signs, seeds, LEVEL, LEVEL)).all()
+    assert needed(lent, LEVEL, LEVEL) == 7, "2^-7 is the first power below 1 %"
+    apart = replace(lent, values=(*[0.0] * (n - 1), 1e-9))
+    assert predicted(apart, LAST, LEVEL, LEVEL) < chances[0], (
+        "one that differs at all has a spread of its own"
+    )
+
+
 VALUES = st.lists(st.floats(-5, 5).map(lambda x: round(x, 3)), min_size=2, max_size=19)
 
 
@@ -114,14 +132,14 @@ def test_predictive_power_is_a_chance_and_the_same_seen_in_a_mirror(
     values: Sequence[float], bound: float, holds: float, fails: float
 ) -> None:
     found = above(values, bound)
-    chance = predicted(found, LAST, holds, fails)
-    assert 0 <= chance <= 1
+    likely = predicted(found, LAST, holds, fails)
+    assert 0 <= likely <= 1
     mirrored = below([-value for value in values], -bound)
-    assert predicted(mirrored, LAST, holds, fails) == pytest.approx(chance, abs=1e-9)
+    assert predicted(mirrored, LAST, holds, fails) == pytest.approx(likely, abs=1e-9)
     # A claim to the contrary is refuted where this one holds.
-    assert predicted(below(values, bound), LAST, fails, holds) == pytest.approx(chance, abs=1e-9)
+    assert predicted(below(values, bound), LAST, fails, holds) == pytest.approx(likely, abs=1e-9)
     # A higher level finds no less.
-    assert predicted(found, LAST, min(0.5, 2 * holds), fails) >= chance - 1e-9
+    assert predicted(found, LAST, min(0.5, 2 * holds), fails) >= likely - 1e-9
     assert 0 <= predicted(within(values, 1.0), LAST, holds, fails) <= 1
 
 

@@ -30,7 +30,8 @@ def chance(evidence: Evidence, seeds: np.ndarray, holds: float, fails: float) ->
 
     It takes the observed effect and spread for the true ones, so it is a rough guide after few seeds. holds, fails:
     the levels of the two tests. The power is that of a one-sided t test (noncentral t), with as many degrees of freedom
-    beyond n - 1 as the test has now; of a claim with several parts, all that point to yes are needed for yes, one that
+    beyond n - 1 as the test has now, or that of the sign test, if it is larger, where all seeds agree exactly: it takes
+    over where no spread is known. Of a claim with several parts, all that point to yes are needed for yes, one that
     points to no is enough for no.
     """
     nothing = np.zeros(len(seeds))
@@ -48,6 +49,15 @@ def chance(evidence: Evidence, seeds: np.ndarray, holds: float, fails: float) ->
     level = holds if yes_wins else fails
     if evidence.kind == "sign":
         return _chance_by_sign(evidence, seeds, level)
+    if _agree(evidence):
+        signs = _chance_by_sign(evidence, seeds, level)
+        return np.asarray(np.maximum(signs, _chance_by_t(evidence, seeds, level)))
+    return _chance_by_t(evidence, seeds, level)
+
+
+def _chance_by_t(evidence: Evidence, seeds: np.ndarray, level: float) -> np.ndarray:
+    """That of the t test."""
+    yes_wins = points_to_yes(evidence)
     spread, more = evidence.spread, evidence.df - (evidence.n - 1)
     if evidence.kind == "within":
         near, far = sorted(evidence.bound + sign * abs(evidence.estimate) for sign in (-1, 1))
@@ -70,7 +80,7 @@ def predicted(evidence: Evidence, last: int, holds: float, fails: float) -> floa
     larger than now, fewer are decided. So does, for numbers that are capped, that both directions go by the ends that
     are shown. holds, fails: the levels of the two tests at that look. Of a claim of several parts it is the most that
     the chance can be, however they depend on each other: it holds no more often than any of them, and does not hold no
-    more often than all of them fail together.
+    more often than all of them fail together. Where all seeds agree exactly it is that of the sign test, where larger.
     """
     if evidence.n >= last:
         return 0.0
@@ -82,6 +92,18 @@ def predicted(evidence: Evidence, last: int, holds: float, fails: float) -> floa
         return _predicted_by_sign(evidence, last, holds, fails)
     if evidence.n < 2 or math.isnan(evidence.estimate):
         return 0.0
+    by_t = _predicted_by_t(evidence, last, holds, fails)
+    return max(by_t, _predicted_by_sign(evidence, last, holds, fails)) if _agree(evidence) else by_t
+
+
+def _agree(evidence: Evidence) -> bool:
+    """Whether all seeds agree exactly. Their spread is then that of other contrasts, and where these have not as many
+    seeds, none is known and the sign test decides."""
+    return not evidence.most and len(set(evidence.values)) == 1
+
+
+def _predicted_by_t(evidence: Evidence, last: int, holds: float, fails: float) -> float:
+    """`predicted` of the t test."""
     from scipy import stats  # here: a second to load, and most reports never ask for it
 
     more = evidence.df - (evidence.n - 1)

@@ -91,7 +91,8 @@ READINGS = (
     ),
     Reading(
         "GPFL over rounds",
-        "Not tested: claims compare its best round.",
+        "Not tested: claims compare its best round, or its last ten, with those of others, and not early with late "
+        "ones.",
         paper='It "achieves notable accuracy in early rounds but faces a performance bottleneck"',
         source="Sec. 4.2",
     ),

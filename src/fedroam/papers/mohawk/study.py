@@ -86,8 +86,8 @@ SCALES = {
             *NOT_HERE,
             MNIST_ONLY,
             f"{SMALL}, and 200 images per device instead of 500{CHARGED}",
-            "All 743 rounds of the month, on which the paper runs; of the taxis, who are many more an hour, as at "
-            "scale quick: 200 for 70 hours where they learn, all for 240 where they do not.",
+            "All 743 rounds between the 744 hours of the month (the paper counts 744 rounds); of the taxis, who are "
+            "many more an hour, as at scale quick: 200 for 70 hours where they learn, all for 240 where they do not.",
             TESTED,
         ),
         without=tuple(variant for variant in VARIANTS if "cifar10" in variant),
@@ -129,7 +129,8 @@ READINGS = (
         "sign of the attention",
         "As printed, softmax of -sigma cos: the less alike a model is, the more it weighs (favour = similar turns it "
         "round).",
-        paper='"In order to not diverge too far from the global model", which weighs what is alike less',
+        paper='The formula weighs what is alike less; its aim, "to not diverge too far from the global model", would '
+        "weigh it more",
         source="Eqs. 5 and 6",
         effect="Weights are nearly equal either way: see the cosine of the attention.",
     ),

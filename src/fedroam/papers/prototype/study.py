@@ -100,7 +100,7 @@ STUDY = Study(
             seeds=QUICK_SEEDS,
             settings=QUICK,
             cut=(
-                "15 hours instead of the month's 743, 50 images per device instead of 500, 500 test images instead of "
+                "15 rounds instead of the month's 743, 50 images per device instead of 500, 500 test images instead of "
                 "10,000: rounds take the time that they take.",
             ),
         ),

@@ -39,7 +39,7 @@ def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
     known = [name for name in undecided if name in outlook.within(last)]
     if known:
         of = f"{len(known)} of the" if len(known) < len(undecided) else "the"
-        nearest = min(known, key=lambda name: (outlook.of_claim[name].runs, undecided.index(name)))
+        nearest = min(known, key=lambda name: (*_long(outlook.of_claim[name]), undecided.index(name)))
         text = next(claim.text for claim in result.study.claims if claim.name == nearest)
         which = f"The nearest takes {_runs(outlook.of_claim[nearest])}" if len(known) > 1 else "That is"
         lines.append(
@@ -57,6 +57,12 @@ def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
         takes = f": {_runs(outlook.first_together, more=False)}" if outlook.first_together.runs else ""
         lines.append(f"{_claims(len(waiting))} {'waits' if one else 'wait'} for {what}{takes}.")
     return lines
+
+
+def _long(more: More) -> tuple[float, int]:
+    """What orders runs to come by the time that they take; last, and by their number, where it is not known."""
+    hours = more.hours + more.clock
+    return math.inf if math.isnan(hours) else hours, more.runs
 
 
 def to_decide(

@@ -450,7 +450,12 @@ def looked_words(result: StudyResult, claim: Claim) -> str:
         p = p_text(evidence.p_fails if against else evidence.p_holds)
         told.append(f"after {seeds} seeds {p}{' against it' * against}")
     what = "of the hypothesis that it is false" + ", or, against it, that it is true" * reverse
-    return f"Looks: {', '.join(told)} ({what}, by that look alone and not corrected)."
+    parts = len(evidence.parts)
+    if reverse and parts:
+        what += f": {parts} times the smallest p of its {parts} parts"
+    elif reverse and evidence.asks == "within":
+        what += ": twice the smaller p of both sides"
+    return f"Looks: {', '.join(told)} ({what}; by that look alone, and not corrected for other looks and claims)."
 
 
 def shown(claim: Claim, verdict: Verdict) -> tuple[Evidence, str]:
