@@ -22,7 +22,7 @@ from fedroam.errors import InputError
 from fedroam.planning import SweepPlan, label, sweep_plan
 from fedroam.sweep import Event, Progress, Sweep, open_sweep, running
 from fedroam.sweep.estimate import estimate
-from fedroam.sweep.folder import Ledger
+from fedroam.sweep.folder import Ledger, run_folder
 from fedroam.sweep.running import run_sweep
 from support.sweeps import OVER, SEEDS, bad_parts, same, settings
 from support.waiting import HANGS, eventually
@@ -280,6 +280,34 @@ def test_two_sweeps_do_not_share_a_folder_and_fresh_begins_anew(tmp_path: Path) 
     same(first, anew)
     for path, stamp in stamps.items():
         assert path.stat().st_mtime_ns > stamp
+
+
+def test_what_was_spent_on_a_run_that_was_killed_is_what_it_has_recorded(tmp_path: Path) -> None:
+    """A sitting that was killed notes nothing; what Ctrl-C noted counts, and what cannot be read counts nothing."""
+    plan = sweep_plan(settings(rounds=6, checkpoint_every=2))
+    (digest,) = plan.distinct
+    folder = run_folder(tmp_path, digest)
+
+    def broken_off(round: int, rounds: int, measurement: object) -> None:
+        if round == 4:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError):
+        fedroam.run(plan.distinct[digest].experiment, folder, observer=broken_off)
+    took = fedroam.open_run(folder).rounds["seconds"].iloc[-1]
+    assert took > 0
+
+    def spent(**noted: float) -> float:
+        ledger = Ledger(tmp_path, plan, {digest: dict(noted)})
+        assert list(running.unfinished(plan, tmp_path, ledger, False)) == [digest]
+        return ledger.spent(digest)
+
+    assert spent() == took
+    assert spent(cpu_seconds_before=5.0) == 5.0
+    for path in folder.rglob("*"):
+        if path.suffix not in {".json", ""}:
+            path.write_bytes(b"")
+    assert spent() == 0.0
 
 
 def test_what_another_process_noted_until_the_folder_was_locked_stays(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedroam.data import forget, name_of
-from fedroam.errors import InputError, check_type
+from fedroam.errors import FedroamError, InputError, check_type
 from fedroam.execution.cluster import check_cluster
 from fedroam.interrupts import Interrupted, interrupts
 from fedroam.learning import device_of
@@ -126,10 +126,19 @@ def unfinished(plan: SweepPlan, root: Path, ledger: Ledger, retry_failed: bool) 
         elif failed and not retry_failed:
             continue
         else:
-            spent = ledger.spent(digest) if (folder / "run.json").exists() else 0.0
+            spent = ledger.spent(digest) or recorded_seconds(there) if (folder / "run.json").exists() else 0.0
             records[digest] = {"cpu_seconds_before": spent} if spent else {}
             todo[digest] = run
     return todo
+
+
+def recorded_seconds(run: Run) -> float:
+    """Seconds by the clock of the rounds that a run has recorded: of one that was killed, the only thing that is known
+    of what was spent on it. 0 where that cannot be read."""
+    try:
+        return float(run.rounds["seconds"].max()) if len(run.rounds) else 0.0
+    except FedroamError:
+        return 0.0
 
 
 def _compute(
