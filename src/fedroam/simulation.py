@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from fedroam.attacks import Trial
-from fedroam.clock import BUSY, TIME, Supply, Timetable, first_state, free, timetable
+from fedroam.clock import BUSY, OWED, TIME, Supply, Timetable, first_state, free, timetable
 from fedroam.components import ours
 from fedroam.contacts import in_round
 from fedroam.contacts.ragged import distinct
@@ -122,7 +122,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     # account
     account, traffic = _accounted(scene, state, given, done, time)
     sent = state.bytes_sent + traffic.total
-    clock = {} if time is None else time.after()
+    clock = {} if time is None else time.after() | {OWED: _owed(scene, state, time)}
     battery = _drained(scene, state, time, account)
     if battery and (battery["gone"] != state.battery["gone"]).any():  # who ran out, or came back, by the end
         after = _meeting(scene, paths, activity, battery, t)
@@ -177,7 +177,15 @@ def _time(
     if state.battery:
         begin, places = float(state.clock[TIME][0]), scene.context.access_points
         supply = Supply(
-            parts.battery, parts.motion, scene.tariff, state.battery, begin, paths, timing.length, places
+            parts.battery,
+            parts.motion,
+            scene.tariff,
+            state.battery,
+            begin,
+            paths,
+            timing.length,
+            places,
+            state.clock[OWED],
         )
     return timetable(timing, round, given, after, state.clock, supply)
 
@@ -250,23 +258,21 @@ def _accounted(
     scene: Scene, state: State, given: Distributed, done: Exchanged, time: Timetable | None
 ) -> tuple[Account, Traffic]:
     """The account after the round, and all that was sent in it."""
-    jobs = given.jobs if time is None else time.jobs
-    learnt = [*jobs, *given.trained] if given.trained else jobs
     exchanged = done.traffic if time is None or time.already is None else done.traffic.less(time.already)
     traffic = Traffic.joined([given.traffic if time is None else time.traffic, exchanged])
     if time is None:
+        learnt = [*given.jobs, *given.trained] if given.trained else given.jobs
         return scene.tariff.charge(state.account, learnt, traffic, done.aggregated, done.discarded), traffic
     # Where clients send to each other they keep their models: what they learnt in earlier rounds is not lost with the
     # work of this one.
     keeps = scene.timing is not None and scene.timing.federation.neighbours is not None
     lost = done.discarded if keeps or not len(time.dropped) else np.union1d(done.discarded, time.dropped)
     account = scene.tariff.charge(
-        state.account,
-        learnt,
-        traffic,
-        done.aggregated,
-        lost,
-        (time.broken_off, time.shares),
-        keeps=keeps,
+        state.account, time.paid, traffic, done.aggregated, lost, owed=state.clock[OWED], keeps=keeps
     )
     return account, traffic
+
+
+def _owed(scene: Scene, state: State, time: Timetable) -> np.ndarray:
+    """What is still to be paid for local work after the round, J, float64 [clients]."""
+    return scene.tariff.owed(time.paid, state.clock[OWED], time.unfinished)

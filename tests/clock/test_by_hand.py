@@ -151,8 +151,9 @@ def test_a_server_waits_for_nobody_for_all_or_for_a_minimum() -> None:
     assert found.dropped.tolist() == [1, 2]
     # The second has trained, and sends in vain for 5 s; the third is broken off after 20 s of its 60.
     assert [job.client for job in found.jobs] == [0, 1]
-    assert [job.client for job in found.broken_off] == [2]
-    np.testing.assert_allclose(found.shares, [1 / 3])
+    assert [job.client for job in found.paid.jobs] == [0, 1, 2]
+    assert found.paid.broken_off.tolist() == [False, False, True]
+    np.testing.assert_allclose(found.paid.shares, [1, 1, 1 / 3])
     assert vain(found) == {(-1, 0): MODEL, (-1, 1): MODEL, (-1, 2): MODEL, (1, SERVER): MODEL // 2}
     told = [found.state[name].tolist() for name in TOTALS]
     np.testing.assert_allclose(told, [[5, 15, 20], [20, 15, 10], [5, 0, 0], [0, 0, 0]])
@@ -174,8 +175,9 @@ def test_nobody_trains_a_model_that_has_not_come(training: float) -> None:
     scene, still = served((training,) * 2, length=9.0), meeting([[0, 0]] * 2, [[0, 0]] * 2)
     found = timed(scene, still)
     assert list(found.jobs) == []
-    assert [job.client for job in found.broken_off] == [0, 1]
-    assert found.shares.tolist() == [0, 0]
+    assert [job.client for job in found.paid.jobs] == [0, 1]
+    assert found.paid.broken_off.all()
+    assert found.paid.shares.tolist() == [0, 0]
     assert found.dropped.tolist() == [0, 1]
     after, result = play_round(scene, begin(scene))
     assert result.learners.tolist() == []

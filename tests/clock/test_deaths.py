@@ -77,8 +77,9 @@ def test_a_death_in_training_breaks_it_off() -> None:
     assert found.use is not None
     np.testing.assert_allclose(found.use.dies, [8.0, np.inf])
     assert [job.client for job in found.jobs] == [1]
-    assert [job.client for job in found.broken_off] == [0]
-    np.testing.assert_allclose(found.shares, [0.8])
+    assert [job.client for job in found.paid.jobs] == [1, 0]
+    assert found.paid.broken_off.tolist() == [False, True]
+    np.testing.assert_allclose(found.paid.shares, [1.0, 0.8])
     assert found.dropped.tolist() == [0]
     assert found.graph is not None
     assert found.graph.nnz == 0

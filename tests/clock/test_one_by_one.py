@@ -74,9 +74,11 @@ def same(found: Any, expected: Any, what: str) -> None:
 
 
 def same_timetable(found: Timetable, expected: Timetable) -> None:
-    for each, other in ((found.jobs, expected.jobs), (found.broken_off, expected.broken_off)):
+    for each, other in ((found.jobs, expected.jobs), (found.paid.jobs, expected.paid.jobs)):
         assert [job.client for job in each] == [job.client for job in other]
-    told = {"jobs", "broken_off", "spans", "doings"}
+    paid = ({k: v for k, v in vars(one.paid).items() if k != "jobs"} for one in (found, expected))
+    same(*paid, "paid")
+    told = {"jobs", "paid", "spans", "doings"}
     same(*({k: v for k, v in vars(one).items() if k not in told} for one in (found, expected)), "timetable")
 
 

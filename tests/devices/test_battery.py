@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fedroam import run
 from fedroam.clock.batteries import Doings, Supply, Tries, use_of
 from fedroam.clock.deaths import Couplings
+from fedroam.cost import Paid
 from fedroam.devices.battery import Limited, Use
 from fedroam.devices.classes import Flops
 from fedroam.devices.motion import Motion, RotaryWing, Walking
@@ -52,7 +53,8 @@ def idle(clients: int) -> Doings:
     none, nobody = np.zeros(0), np.zeros((0, 2), np.int64)
     tries = Tries(Traffic.nothing(), none, none)
     couplings = Couplings(nobody, none, none, nobody, none, none, none)
-    return Doings(np.zeros(clients), np.zeros(clients), ((), none), tries, nobody, lambda: couplings)
+    nothing = Paid((), none, np.zeros(0, dtype=bool), np.zeros(clients))
+    return Doings(np.zeros(clients), np.zeros(clients), nothing, tries, nobody, lambda: couplings)
 
 
 def test_what_is_drawn_by_hand() -> None:

@@ -6,11 +6,12 @@ from fedroam.clock.kinds import Clock
 from fedroam.clock.schedule import as_kept, check_fits, first_state, free, timetable
 from fedroam.clock.spans import STATES, Spans
 from fedroam.clock.timed import Timed
-from fedroam.clock.timetable import BUSY, COLUMNS, SO_FAR, TIME, TOTALS, Timetable, Timing
+from fedroam.clock.timetable import BUSY, COLUMNS, OWED, SO_FAR, TIME, TOTALS, Timetable, Timing
 
 __all__ = [
     "BUSY",
     "COLUMNS",
+    "OWED",
     "SO_FAR",
     "STATES",
     "TIME",

@@ -10,10 +10,9 @@ import numpy as np
 from fedroam.clock.deaths import Couplings
 from fedroam.contacts import contact_intervals
 from fedroam.contacts.ragged import rising, stable_order
-from fedroam.cost import Tariff
+from fedroam.cost import Paid, Tariff
 from fedroam.devices import Battery, ChargesAtPlaces, Motion, Use, motion_power
 from fedroam.federation import Traffic
-from fedroam.learning import Job
 from fedroam.mobility import Paths
 
 MOTION, RADIO, TRAINING, CHARGERS = range(4)  # what steps are cut by
@@ -26,7 +25,8 @@ class Supply:
 
     state: the batteries before it. begin: s, since the start. paths: everybody's ways, of which those who are present
     are in the world at all. length: s, for which everybody moves; then all stand. access_points: float64 [access
-    points, 2], m, at which devices charge, if the battery says that they charge at places.
+    points, 2], m, at which devices charge, if the battery says that they charge at places. owed: J, float64 [clients],
+    what is still to be paid for local work of earlier rounds; None: nothing.
     """
 
     battery: Battery
@@ -37,6 +37,7 @@ class Supply:
     paths: Paths
     length: float
     access_points: np.ndarray
+    owed: np.ndarray | None = None
     _told: dict[tuple[str, float], tuple[np.ndarray, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -64,13 +65,13 @@ class Doings:
     """What clients do in a round that takes energy.
 
     trains, trained: float64 [clients], s, when each begins and ends local work; the same for none. work: all local work
-    that is paid for, and the share of each piece that is done, float64 [jobs]. linked: int64 [any, 2], whose times
+    that is paid for. linked: int64 [any, 2], whose times
     depend on each other: nodes that want to send to each other, or hear each other. couplings: tells how and when.
     """
 
     trains: np.ndarray
     trained: np.ndarray
-    work: tuple[Sequence[Job], np.ndarray]
+    work: Paid
     tries: Tries
     linked: np.ndarray
     couplings: Callable[[], Couplings]
@@ -85,9 +86,9 @@ def use_of(
     What is asked of a client up to a moment follows, bit for bit, from what the client itself has begun by then: it is
     summed up client by client, and in an order that nothing else changes.
     """
-    clients, tries, work = supply.paths.clients, doings.tries, doings.work
+    clients, tries = supply.paths.clients, doings.tries
     cost = supply.tariff.cost(tries.traffic)
-    worker, passes = supply.tariff.passes.of(work[0])
+    worker, for_work = supply.tariff.joules(doings.work, supply.owed)
     trained = np.maximum(doings.trained, doings.trains)
     busy = np.flatnonzero(trained > doings.trains)
     order = rising(tries.begun)
@@ -105,7 +106,7 @@ def use_of(
         worker,
         doings.trains[worker],
         trained[worker],
-        supply.tariff.training(worker, passes) * work[1],
+        for_work,
     )
     who, begin, end, joules = (np.concatenate(each) for each in zip(sent, got, paid, strict=True))
     own = (who >= 0) & (joules > 0)

@@ -99,24 +99,32 @@ def among_neighbours(
             received_at, there = arrives.data, np.ones(arrives.nnz, bool)
             received = sparse.csr_array((there, arrives.indices, arrives.indptr), shape=shape)
         jobs: Sequence[Job] = given.jobs
-        off: list[Job] = []
+        trained = np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0)
+        progress = np.divide(trained, work, out=np.ones(clients), where=work > 0)
+        to_pay = paid(given.jobs, (), progress, np.zeros(clients, dtype=bool))
         if late.any():
-            jobs, off = some_of(jobs, ~late[who]), list(some_of(jobs, late[who] & ~carried[who]))
+            jobs = some_of(jobs, ~late[who])
+            to_pay = paid(
+                some_of(given.jobs, ~late[who] | carried[who]),
+                list(some_of(given.jobs, late[who] & ~carried[who])),
+                progress,
+                np.zeros(clients, dtype=bool),
+            )
         more = timing.on_the_air(sent.arrived) - np.where(kept, size, 0)
         extra, traffic = np.flatnonzero(more > 0), given.traffic
         if len(extra):
             i, j = sender[extra], receiver[extra]
-            traffic = Traffic.joined([traffic, Traffic.of(i, j, more[extra], _apart(paths, i, j))])
+            again = Traffic.of(i, j, more[extra], _apart(paths, i, j), kept[extra])
+            traffic = Traffic.joined([traffic, again])
         training = (np.zeros(clients), np.where(learns, left, 0.0))
         found = following(on, seconds, paths.present, training, plan, sent, dies)
         found |= {BUSY: busy, "left_training": np.where(carried, left - seconds, np.where(busy, left, 0.0))}
-        shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
 
         def doings() -> Doings:
             return Doings(
                 np.zeros(clients),
-                np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
-                paid(jobs, off, shares),
+                trained,
+                to_pay,
                 tries(timing, sent, sender, receiver, _apart(paths, sender, receiver)),
                 np.concatenate([both, np.stack([hearing.i, hearing.j], axis=1)]),
                 lambda: sending.couplings(sent),
@@ -126,8 +134,10 @@ def among_neighbours(
             seconds,
             done,
             jobs=jobs,
-            broken_off=off,
-            shares=shares,
+            paid=to_pay,
+            unfinished=np.zeros(
+                clients, dtype=bool
+            ),  # it is begun again, in name, and paid for as far as it comes
             graph=graph,
             received=received,
             received_at=received_at,

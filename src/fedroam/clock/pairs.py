@@ -74,13 +74,15 @@ def in_pairs(
         }
         told = told_of(late, plan, sent, end)  # both models of a pair are one transfer there
         jobs = [job for job in given.jobs if job.client not in stopped]
-        shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
+        trained = np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0)
+        progress = np.divide(trained, left, out=np.ones(clients), where=learns & (left > 0))
+        to_pay = paid(jobs, off, progress, state[BUSY] & learns)
 
         def doings() -> Doings:
             return Doings(
                 np.zeros(clients),
-                np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
-                paid(jobs, off, shares),
+                trained,
+                to_pay,
                 _both_ways(timing, sent, pairs, paths.end, each / size),
                 np.concatenate([pairs, np.stack([hearing.i, hearing.j], axis=1)]),
                 lambda: sending.couplings(sent),
@@ -90,8 +92,8 @@ def in_pairs(
             seconds,
             done,
             jobs=jobs,
-            broken_off=off,
-            shares=shares,
+            paid=to_pay,
+            unfinished=carried | rests,
             graph=None,
             arrived=None,
             dropped=np.flatnonzero(late & ~carried),
@@ -125,12 +127,18 @@ def _in_vain(
     k = np.flatnonzero(both > 0)
     low, high = plan.sender[k], plan.receiver[k]
     apart = np.hypot(*(places[low] - places[high]).T)
-    up = both[k] // 2
-    ways = [Traffic.of(low, high, up, apart), Traffic.of(high, low, both[k] - up, apart)]
+    up, along = both[k] // 2, whole[k]
+    ways = [Traffic.of(low, high, up, apart, along), Traffic.of(high, low, both[k] - up, apart, along)]
     return Traffic.joined([_of_any(way) for way in ways])
 
 
 def _of_any(traffic: Traffic) -> Traffic:
     """Without transfers of nothing."""
     some = traffic.bytes > 0
-    return Traffic(traffic.sender[some], traffic.receiver[some], traffic.bytes[some], traffic.distance[some])
+    return Traffic.of(
+        traffic.sender[some],
+        traffic.receiver[some],
+        traffic.bytes[some],
+        traffic.distance[some],
+        traffic.beside[some],
+    )

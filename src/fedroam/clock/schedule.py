@@ -15,14 +15,25 @@ from fedroam.clock.deaths import Couplings, Slice
 from fedroam.clock.neighbours import among_neighbours
 from fedroam.clock.pairs import in_pairs
 from fedroam.clock.servers import NOWHERE, SENT, SENT_AT, with_servers
-from fedroam.clock.timetable import BUSY, COLUMNS, LEFT, SO_FAR, TIME, TOTALS, Planner, Timetable, Timing
+from fedroam.clock.timetable import (
+    BUSY,
+    COLUMNS,
+    LEFT,
+    OWED,
+    SO_FAR,
+    TIME,
+    TOTALS,
+    Planner,
+    Timetable,
+    Timing,
+)
 from fedroam.errors import InputError
 from fedroam.federation import Distributed, Meeting, Round
 
 
 def first_state(clients: int, timing: Timing) -> dict[str, np.ndarray]:
     """What the clock keeps, before round 1."""
-    state = {name: np.zeros(clients) for name in (*TOTALS, *LEFT)}
+    state = {name: np.zeros(clients) for name in (*TOTALS, *LEFT, OWED)}
     state |= {TIME: np.zeros(1), BUSY: np.zeros(clients, dtype=bool), SO_FAR: np.zeros(len(COLUMNS))}
     if timing.link.broken == "resumed" and timing.federation.servers is not None:
         state |= {name: np.zeros(clients) for name in SENT}
@@ -33,8 +44,9 @@ def first_state(clients: int, timing: Timing) -> dict[str, np.ndarray]:
 
 
 def as_kept(kept: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What the clock kept in a checkpoint, as it is kept today: sums that an earlier version did not keep are NaN."""
-    return {SO_FAR: np.full(len(COLUMNS), np.nan), **kept}
+    """What the clock kept in a checkpoint, as it is kept today: sums that an earlier version did not keep are NaN. It
+    paid for local work when it began, so nothing is owed."""
+    return {SO_FAR: np.full(len(COLUMNS), np.nan), OWED: np.zeros(len(kept[BUSY])), **kept}
 
 
 def check_fits(timing: Timing, kind: str, *, attacked: bool, averages: bool) -> None:
@@ -138,4 +150,5 @@ def _planner(
         return among_neighbours(timing, round, given, meeting, state, sends, in_pieces=in_pieces)
     assert timed.servers is not None  # `check_fits` asked
     uploads, holds = timed.servers.uploads(round, after), timed.servers.holds_work
-    return with_servers(timing, round, given, uploads, after, state, holds_work=holds)
+    gives_up = timed.gives_up is not None and timed.gives_up.gives_up(round.number)
+    return with_servers(timing, round, given, uploads, after, state, holds_work=holds, gives_up=gives_up)

@@ -34,9 +34,10 @@ def with_servers(
     state: Mapping[str, np.ndarray],
     *,
     holds_work: bool,
+    gives_up: bool = False,
 ) -> Planner:
     """The timetables. uploads: what is to be sent back, by whoever has work to deliver. holds_work: whether the
-    federation keeps late work by a rule of its own.
+    federation keeps late work by a rule of its own; gives_up: whether it loses what is late in this round all the same.
 
     A client downloads from the begin of the round, then trains, then sends; it is done when all of it has arrived.
     Transfers with an access point share its air, where air is shared.
@@ -47,11 +48,18 @@ def with_servers(
     down, up = _Leg.of(given.traffic, clients, timing, up=False), _Leg.of(uploads, clients, timing, up=True)
     before = _Leg.of(given.traffic, clients, timing, up=True).size  # sent already for what was given out
     target = np.where(down.node == NOWHERE, up.node, down.node)
-    down = _Leg(np.where(new, down.size, state["left_download"]), target, down.distance)
+    down = _Leg(
+        np.where(new, down.size, state["left_download"]),
+        target,
+        np.where(new, down.distance, _apart(round.before.paths.end, target, timing.access_points)),
+    )
     up = _Leg(up.size + np.where(new & (up.size > 0), before, 0.0), up.node, up.distance)
     work = timing.work([*given.jobs, *given.trained], clients, given.beside)
     work = np.where(new, work, state["left_training"])
     away = state[BUSY] & ~new & ~round.before.paths.present  # its work rests
+    # So does that of who holds some and is out of service.
+    begun_before = (state["left_download"] > 0) | (state["left_training"] > 0)
+    rests = away | (begun_before & holds_work & ~new & ~(up.size > 0) & (not gives_up))
     part = (new | (up.size > 0) | state[BUSY]) & ~away
     loads, sends = (np.flatnonzero(part & (leg.size > 0) & (leg.node != NOWHERE)) for leg in (down, up))
     came = np.concatenate(
@@ -99,7 +107,7 @@ def with_servers(
         trained = np.clip(np.minimum(seconds, dies) - begun, 0.0, work)
         alive = dies > seconds
         carried = late & (timing.clock.late == "carried") & (not holds_work) & alive
-        keeps = carried | (late & holds_work & (alive | (trained >= work)))
+        keeps = carried | (late & holds_work & (not gives_up) & (alive | (trained >= work)))
         off = [job for job in given.jobs if late[job.client] and not keeps[job.client]]
         # Work that takes no time has not been done either, where the model never came.
         off = [job for job in off if trained[job.client] < work[job.client] or begun[job.client] > seconds]
@@ -108,8 +116,8 @@ def with_servers(
         found = following(state, seconds, here, training, plan, sent, dies)
         found |= {
             BUSY: carried | away,
-            "left_download": np.where(away | (keeps & (begun > seconds)), down.size, 0.0),
-            "left_training": np.where(away, work, np.where(keeps, work - trained, 0.0)),
+            "left_download": np.where(rests | (keeps & (begun > seconds)), down.size, 0.0),
+            "left_training": np.where(rests, work, np.where(keeps, work - trained, 0.0)),
         }
         if SENT_AT in state:
             arrived = np.where(np.isfinite(end), 0.0, came + sent.arrived)
@@ -119,9 +127,10 @@ def with_servers(
         through = np.isfinite(end[len(loads) :])
         already[sends[through]] = timing.on_the_air(came[len(loads) :][through])
         jobs = [job for job in given.jobs if job.client not in stopped]
-        begun_with = np.array([job.client for job in off], dtype=np.int64)
-        all_work = work[begun_with]
-        shares = np.divide(trained[begun_with], all_work, out=np.zeros(len(off)), where=all_work > 0)
+        came_late = part & (begun > seconds)  # what is no work has not been done either
+        progress = np.where(part & ~came_late, 1.0, 0.0)
+        np.divide(trained, work, out=progress, where=part & (work > 0))
+        to_pay = paid([*jobs, *given.trained], off, progress, ~new)
 
         def doings() -> Doings:
             begins = np.minimum(np.where(part, begun, 0.0), seconds)
@@ -134,7 +143,7 @@ def with_servers(
             return Doings(
                 begins,
                 begins + np.where(part, trained, 0.0),
-                paid([*jobs, *given.trained], off, shares),
+                to_pay,
                 tries(timing, sent, names[plan.sender], names[plan.receiver], apart),
                 on_radio[(on_radio != server).all(axis=1)],
                 lambda: sending.couplings(sent),
@@ -144,8 +153,8 @@ def with_servers(
             seconds,
             done,
             jobs=jobs,
-            broken_off=off,
-            shares=shares,
+            paid=to_pay,
+            unfinished=keeps | rests,
             graph=None,
             arrived=np.flatnonzero(part & ~late),
             dropped=np.flatnonzero(late & ~keeps),
@@ -162,6 +171,14 @@ def with_servers(
         )
 
     return planned
+
+
+def _apart(places: np.ndarray, node: np.ndarray, access_points: np.ndarray) -> np.ndarray:
+    """How far each client is from the access point that is its node, float64 [clients], m; NaN where it is none."""
+    found, clients = np.full(len(places), np.nan), len(places)
+    own = np.flatnonzero((node >= clients) & (node < clients + len(access_points)))
+    found[own] = np.hypot(*(places[own] - access_points[node[own] - clients]).T)
+    return found
 
 
 def _came(state: Mapping[str, np.ndarray], name: str, leg: _Leg, new: np.ndarray) -> np.ndarray:
@@ -267,6 +284,7 @@ def _really_sent(
     parts.append(Traffic.of(end_of(down.node[going_on]), going_on, got[again], down.distance[going_on]))
     whole = np.isfinite(end[len(loads) :])
     vain = gone + already[sends] - np.where(whole, up.size[sends], before[sends]).astype(np.int64)
-    lost = sends[vain > 0]
-    parts.append(Traffic.of(lost, end_of(up.node[lost]), vain[vain > 0], up.distance[lost]))
+    some = vain > 0
+    lost = sends[some]
+    parts.append(Traffic.of(lost, end_of(up.node[lost]), vain[some], up.distance[lost], whole[some]))
     return Traffic.joined(parts)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fedroam.federation import (
     AveragesInPairs,
     Federation,
+    GivesUpWork,
     SendsOneWay,
     SendsToNeighbours,
     SendsToServers,
@@ -27,6 +28,7 @@ class Timed:
     pairs: AveragesInPairs | None
     pieces: TakesPieces | None
     servers: SendsToServers | None
+    gives_up: GivesUpWork | None
 
     @classmethod
     def of(cls, federation: Federation) -> Timed:
@@ -37,6 +39,7 @@ class Timed:
             federation if isinstance(federation, AveragesInPairs) else None,
             federation if isinstance(federation, TakesPieces) else None,
             federation if isinstance(federation, SendsToServers) else None,
+            federation if isinstance(federation, GivesUpWork) else None,
         )
 
     @property

@@ -18,7 +18,7 @@ from fedroam.clock.timed import Timed
 from fedroam.clock.windows import Windows
 from fedroam.contacts import Intervals
 from fedroam.contacts.ragged import rising, stable_order
-from fedroam.cost import SamplePasses
+from fedroam.cost import Paid, SamplePasses
 from fedroam.devices import Arithmetic, Compute, Use
 from fedroam.federation import Averagings, Beside, Pieces, Traffic
 from fedroam.learning import Job, clients_of, held_of, some_of
@@ -29,6 +29,8 @@ from fedroam.links import Link
 TOTALS = ("time_training", "time_sending", "time_waiting", "time_idle")
 LEFT = ("left_download", "left_training")
 TIME, BUSY = "time", "busy"
+# What is still to be paid for local work that goes on in later rounds, J, float64 [clients].
+OWED = "owed_training"
 # The columns that the table of rounds gets beside the time and the totals.
 COLUMNS = ("late", "transfers", "through", "broken", "contacts", "fit")
 # What the clock keeps of these columns: their sums over all rounds so far, float64 [columns].
@@ -116,7 +118,8 @@ class Timetable:
     """What a round will be.
 
     seconds: how long it takes. done: float64 [clients], s, when each is done; infinite for never. jobs: the local work
-    that is computed. broken_off, shares: other work, and how much of each (float64) is done before it is broken off.
+    that is computed. paid: what is paid for. unfinished: bool [clients], whose work, begun now or before, goes on
+    later.
     graph: bool CSR [clients, clients], which clients' models get through to each other; None where clients do not send
     to each other, or one way counts. received: bool CSR [clients, clients], where one way counts, whose models
     (columns) each client (row) gets, and received_at: float64 [entries of it, row by row], s, when; None elsewhere.
@@ -134,8 +137,8 @@ class Timetable:
     seconds: float
     done: np.ndarray
     jobs: Sequence[Job]
-    broken_off: Sequence[Job]
-    shares: np.ndarray
+    paid: Paid
+    unfinished: np.ndarray
     graph: sparse.csr_array | None
     arrived: np.ndarray | None
     dropped: np.ndarray
@@ -294,10 +297,17 @@ def until(dies: np.ndarray, *ends: np.ndarray) -> np.ndarray:
     return found
 
 
-def paid(
-    jobs: Sequence[Job], broken_off: Sequence[Job], shares: np.ndarray
-) -> tuple[Sequence[Job], np.ndarray]:
-    """All local work of clients that is paid for, and how much of each is done, float64."""
+def paid(jobs: Sequence[Job], broken_off: Sequence[Job], progress: np.ndarray, goes_on: np.ndarray) -> Paid:
+    """What is paid for of local work that is begun (jobs), and of which some is broken off for good.
+
+    progress: float64 [clients], the share of its work that each does in the round. goes_on: bool [clients], who goes on
+    with what was begun in an earlier one.
+    """
     every = [*jobs, *broken_off] if broken_off else jobs
-    own = clients_of(every) >= 0
-    return some_of(every, own), np.append(np.ones(len(jobs)), shares)[own]
+    clients = clients_of(every)
+    own = clients >= 0
+    if not own.all():
+        every, clients = some_of(every, own), clients[own]
+    broken = np.zeros(len(clients), dtype=bool)
+    broken[len(clients) - len(broken_off) :] = bool(broken_off)
+    return Paid(every, progress[clients], broken, np.where(goes_on, progress, 0.0))

@@ -9,4 +9,5 @@ from fedroam.cost.radio import DistanceDistribution as DistanceDistribution
 from fedroam.cost.radio import Radio as Radio
 from fedroam.cost.radio import full_exchange as full_exchange
 from fedroam.cost.sample_passes import SamplePasses as SamplePasses
+from fedroam.cost.tariff import Paid as Paid
 from fedroam.cost.tariff import Tariff as Tariff

@@ -138,7 +138,8 @@ class LteWifi(Part):
     def cost(self, traffic: Traffic, distances: DistanceDistribution) -> Cost:
         """Wi-Fi, LTE or the direct link, for each transfer."""
         cost = Cost.nothing(len(traffic.bytes))
-        megabits = 8e-6 * (self.overhead * traffic.bytes + self.extra)
+        extra = self.extra if traffic.along is None else np.where(traffic.along, 0, self.extra)
+        megabits = 8e-6 * (self.overhead * traffic.bytes + extra)
         sent, received = traffic.sender >= 0, traffic.receiver >= 0
         direct, near = sent & received, traffic.distance <= self.wifi_range
         cellular = (sent ^ received) & ~near

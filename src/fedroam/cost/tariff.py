@@ -17,6 +17,22 @@ from fedroam.federation import Traffic
 from fedroam.learning import Job
 
 Found = TypeVar("Found")
+NOBODY = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Paid:
+    """Local work that is paid for in a round under a clock, as far as it is done in it.
+
+    jobs: of clients, begun in this round; shares: float64 [jobs], how much of each is done; broken_off: bool [jobs],
+    which are given up for good. goes_on: float64 [clients], the share that each does, in this round, of what was left
+    of work begun in an earlier one.
+    """
+
+    jobs: Sequence[Job]
+    shares: np.ndarray
+    broken_off: np.ndarray
+    goes_on: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -47,28 +63,53 @@ class Tariff:
         except InputError as error:
             raise InputError(f"radio kind {called(self.radio)!r}: {error}") from None
 
+    def joules(self, paid: Paid, owed: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """What is spent on local work of a round: clients (int64) and joules (float64), of each job, and then of each
+        client who goes on with work of earlier rounds, for which it owes so many (float64 [clients])."""
+        clients, samples = self.passes.of(paid.jobs)
+        joules = self.training(clients, samples) * paid.shares
+        going_on = np.flatnonzero(paid.goes_on * owed) if owed is not None else NOBODY
+        if owed is None or not len(going_on):
+            return clients, joules
+        later = (paid.goes_on * owed)[going_on]
+        return np.append(clients, going_on), np.append(joules, later)
+
+    def owed(self, paid: Paid, owed: np.ndarray, unfinished: np.ndarray) -> np.ndarray:
+        """What clients owe after a round for work that goes on in later ones (bool [clients]), J, float64 [clients]."""
+        if not unfinished.any():
+            return np.zeros(len(owed))
+        clients, samples = self.passes.of(paid.jobs)
+        rest = self.training(clients, samples) * (1.0 - paid.shares)
+        begun = np.zeros(len(owed), dtype=bool)
+        begun[clients] = True
+        left = np.where(begun, np.bincount(clients, rest, minlength=len(owed)), owed * (1.0 - paid.goes_on))
+        return np.where(unfinished, left, 0.0)
+
     def charge(
         self,
         account: Account,
-        jobs: Sequence[Job],
+        work: Sequence[Job] | Paid,
         traffic: Traffic,
         aggregated: np.ndarray,
         discarded: np.ndarray,
-        broken_off: tuple[Sequence[Job], np.ndarray] = ((), np.zeros(0)),
         *,
+        owed: np.ndarray | None = None,
         keeps: bool = False,
     ) -> Account:
-        """The account after a round with this training and these transfers (see `charge`).
+        """The account after a round with this local work and these transfers (see `charge`).
 
-        broken_off: work that was begun beside it, and which share of each piece (float64) was done. keeps: whether
-        clients keep their models, so that this work is wasted, and nothing that they learnt before it.
+        work: jobs, all of which are done, or what is paid for; owed: see `joules`. keeps: whether clients keep their
+        models, so that work that is broken off is wasted, and nothing that they learnt before it.
         """
-        clients, samples = self.passes.of(jobs)
-        cost, joules = self.cost(traffic), self.training(clients, samples)
-        if len(broken_off[0]):
-            others, passed = self.passes.of(broken_off[0])
-            further = self.training(others, passed) * broken_off[1]
-            in_vain = np.append(np.zeros(len(joules)), further) if keeps else None
-            joules, clients = np.append(joules, further), np.append(clients, others)
-            return charge(account, traffic, cost, clients, joules, aggregated, discarded, in_vain)
-        return charge(account, traffic, cost, clients, joules, aggregated, discarded)
+        cost = self.cost(traffic)
+        if not isinstance(work, Paid):
+            clients, samples = self.passes.of(work)
+            joules = self.training(clients, samples)
+            return charge(account, traffic, cost, clients, joules, aggregated, discarded)
+        clients, joules = self.joules(work, owed)
+        in_vain = None
+        if keeps and work.broken_off.any():
+            in_vain = np.zeros(len(joules))
+            jobs = slice(0, len(work.broken_off))
+            in_vain[jobs] = np.where(work.broken_off, joules[jobs], 0.0)
+        return charge(account, traffic, cost, clients, joules, aggregated, discarded, in_vain)

@@ -31,6 +31,7 @@ from fedroam.federation.protocol import EvaluationModels as EvaluationModels
 from fedroam.federation.protocol import Exchanged as Exchanged
 from fedroam.federation.protocol import Federation as Federation
 from fedroam.federation.protocol import FederationContext as FederationContext
+from fedroam.federation.protocol import GivesUpWork as GivesUpWork
 from fedroam.federation.protocol import InitialState as InitialState
 from fedroam.federation.protocol import Meeting as Meeting
 from fedroam.federation.protocol import RecordsMatrices as RecordsMatrices

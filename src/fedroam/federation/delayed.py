@@ -12,7 +12,7 @@ from typing_extensions import override
 from fedroam.components import field, register
 from fedroam.federation.asynchronous.rules import STALENESS, polynomial
 from fedroam.federation.hierarchical import Hierarchical
-from fedroam.federation.hierarchy_state import NOBODY, HierarchyState
+from fedroam.federation.hierarchy_state import HierarchyState
 from fedroam.federation.holders import Gathered, KnownToHolders, Made
 from fedroam.federation.protocol import Round
 from fedroam.learning import Models
@@ -70,5 +70,5 @@ class DelayedMohawk(Hierarchical):
         return super()._at_access_point(models, gathered, known)
 
     @override
-    def _given_up(self, hierarchy: HierarchyState, round: int) -> np.ndarray:
-        return NOBODY if self.carry_over else hierarchy.waiting()
+    def gives_up(self, round: int) -> bool:
+        return not self.carry_over

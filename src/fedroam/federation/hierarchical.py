@@ -231,7 +231,7 @@ class Hierarchical(Part):
         hierarchy.served[devices] = round.number
         if round.number % self.k2 == 0:
             traffic.append(self._global(known, round.aggregator, hierarchy))
-        discarded = self._given_up(hierarchy, round.number)
+        discarded = hierarchy.waiting() if self.gives_up(round.number) else NOBODY
         hierarchy.drop(discarded)
         discarded = np.append(discarded, round.lost)
         hierarchy.compact()
@@ -284,10 +284,9 @@ class Hierarchical(Part):
     def _renewed(self, hierarchy: HierarchyState) -> None:
         """Note that all access points get a new model of the cloud's."""
 
-    def _given_up(self, hierarchy: HierarchyState, round: int) -> np.ndarray:
-        """The devices (int64) whose updates are lost after the aggregations of a round."""
-        waiting = hierarchy.waiting()
-        return NOBODY if self.carry_over and round % self.k2 else waiting
+    def gives_up(self, round: int) -> bool:
+        """Whether updates that still wait after the aggregations of a round are lost."""
+        return not self.carry_over or round % self.k2 == 0
 
     def evaluation_models(
         self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext

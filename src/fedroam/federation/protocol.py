@@ -96,13 +96,15 @@ class Traffic:
     """What was sent, one entry a transfer.
 
     sender, receiver: int32 (a client, `SERVER`, or -2 - a for access point a). bytes: int64. distance: float64,
-    metres between the two when it happened, NaN where an end has no place.
+    metres between the two when it happened, NaN where an end has no place. along: bool, which are more bytes of another
+    transfer (lost ones that were sent again), and no transfer of their own; None: none are.
     """
 
     sender: np.ndarray
     receiver: np.ndarray
     bytes: np.ndarray
     distance: np.ndarray
+    along: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -111,6 +113,7 @@ class Traffic:
         receiver: np.ndarray | int,
         size: np.ndarray | int,
         distance: np.ndarray | float = np.nan,
+        along: np.ndarray | None = None,
     ) -> Traffic:
         """Transfers; what is the same for all of them may be given as one number. Raises FedroamError where there are
         not as many of one as of another."""
@@ -123,7 +126,8 @@ class Traffic:
         columns = [np.empty(most, dtype=kind) for kind in (np.int32, np.int32, np.int64, np.float64)]
         for column, value in zip(columns, given, strict=True):
             column[:] = value
-        return cls(*columns)
+        who, whom, bytes, apart = columns
+        return cls(who, whom, bytes, apart, along)
 
     @classmethod
     def nothing(cls) -> Traffic:
@@ -142,7 +146,15 @@ class Traffic:
             np.concatenate([part.receiver for part in parts]),
             np.concatenate([part.bytes for part in parts]),
             np.concatenate([part.distance for part in parts]),
+            None
+            if all(part.along is None for part in parts)
+            else np.concatenate([part.beside for part in parts]),
         )
+
+    @property
+    def beside(self) -> np.ndarray:
+        """`along`, also where none are, bool."""
+        return np.zeros(len(self.bytes), dtype=bool) if self.along is None else self.along
 
     def less(self, already: np.ndarray) -> Traffic:
         """Without what clients have already sent (int64 [clients], bytes) of what they send to a server or access
@@ -521,6 +533,14 @@ class SendsToServers(Protocol):
 
         The round is as `distribute` left it.
         """
+
+
+@runtime_checkable
+class GivesUpWork(Protocol):
+    """A federation that holds late work, and loses it at times."""
+
+    def gives_up(self, round: int) -> bool:
+        """Whether all work that has not arrived when this round is over is lost then."""
 
 
 @runtime_checkable

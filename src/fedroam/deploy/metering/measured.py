@@ -13,7 +13,7 @@ import pandas as pd
 from pydantic import Field
 from typing_extensions import override
 
-from fedroam.cost import Account, Tariff
+from fedroam.cost import Account, Paid, Tariff
 from fedroam.deploy.metering.readings import FOLDER, WORK, WORK_ENDS, read_readings, read_work
 from fedroam.devices.meters import Series
 from fedroam.errors import InputError
@@ -48,17 +48,17 @@ class NotedTariff(Tariff):
     def charge(
         self,
         account: Account,
-        jobs: Sequence[Job],
+        work: Sequence[Job] | Paid,
         traffic: Traffic,
         aggregated: np.ndarray,
         discarded: np.ndarray,
-        broken_off: tuple[Sequence[Job], np.ndarray] = ((), np.zeros(0)),
         *,
+        owed: np.ndarray | None = None,
         keeps: bool = False,
     ) -> Account:
         for note in self.noting:
             note(aggregated, discarded)
-        return super().charge(account, jobs, traffic, aggregated, discarded, broken_off, keeps=keeps)
+        return super().charge(account, work, traffic, aggregated, discarded, owed=owed, keeps=keeps)
 
 
 def note_updates(folder: Path, round: int, aggregated: np.ndarray, discarded: np.ndarray) -> None:

@@ -158,8 +158,9 @@ class TakesAtOnce:
         more[VERSION] = more[VERSION] + 1
         more[COMMON] = np.concatenate([more[COMMON], more[VERSION][None]])
 
-    def _given_up(self: _AtAccessPoints, hierarchy: HierarchyState, round: int) -> np.ndarray:
-        return NOBODY if self.carry_over else hierarchy.waiting()
+    def gives_up(self: _AtAccessPoints, round: int) -> bool:
+        """Whether updates that still wait after the aggregations of a round are lost."""
+        return not self.carry_over
 
 
 def _descends_from(more: Mapping[str, np.ndarray], device: int, ap: int) -> int:
