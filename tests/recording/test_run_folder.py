@@ -363,6 +363,14 @@ def test_a_finished_run_is_returned_as_it_is(whole: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*.parquet")} == before
 
 
+@pytest.mark.parametrize("wrong", ["fresh", "", 3, None])
+def test_what_becomes_of_a_run_that_is_there_is_one_of_three(wrong: Any, tmp_path: Path) -> None:
+    said = r"existing = .*: allowed are 'refuse', 'resume', 'replace'"
+    with pytest.raises(InputError, match=said):
+        run(small(), tmp_path / "run", existing=wrong)
+    assert not (tmp_path / "run").exists()
+
+
 def test_replace_begins_anew(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole, tmp_path / "run")
     (tmp_path / "run" / "notes.txt").write_text("of the old run")

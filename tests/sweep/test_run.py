@@ -6,6 +6,7 @@ import math
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -308,6 +309,21 @@ def test_what_was_spent_on_a_run_that_was_killed_is_what_it_has_recorded(tmp_pat
         if path.suffix not in {".json", ""}:
             path.write_bytes(b"")
     assert spent() == 0.0
+
+
+def test_a_run_in_the_folder_of_another_is_not_taken_for_it(tmp_path: Path) -> None:
+    plan = sweep_plan(settings(rounds=1, sweep={"grid": {"training.lr": [0.1, 0.2]}}))
+    out = tmp_path / "out"
+    run_sweep(plan, out, workers=1)
+    one, other = (run_folder(out, digest) for digest in plan.distinct)
+    shutil.rmtree(one)
+    shutil.copytree(other, one)
+    said = r"run.json: digest = \w{16}, of other settings; this folder of the sweep is that of \w{16}. Move it away"
+    for use in (lambda: run_sweep(plan, out, workers=1), lambda: open_sweep(out).runs):
+        with pytest.raises(InputError, match=said):
+            use()
+    shutil.rmtree(one)
+    assert run_sweep(plan, out, workers=1).done
 
 
 def test_what_another_process_noted_until_the_folder_was_locked_stays(

@@ -119,6 +119,16 @@ class Ledger:
         self._written = time.monotonic()
 
 
+def check_digest(run: Run, digest: str) -> None:
+    """Raise InputError where the folder of a sweep's run holds another run."""
+    found = str(run.status["digest"])
+    if found != digest:
+        raise InputError(
+            f"{run.folder / 'run.json'}: digest = {found[:16]}, of other settings; this folder of the sweep is that of "
+            f"{digest[:16]}. Move it away, and the sweep computes that run again"
+        )
+
+
 @dataclass(frozen=True)
 class SweptRun:
     """One row of a sweep: its varied settings by dotted name, its seed and digest, and what became of it.
@@ -176,6 +186,8 @@ class Sweep:
             return ("failed", str(record.get("reason", "")), None) if failed else ("waiting", "", None)
         folder = run_folder(self.folder, digest)
         run = open_run(folder) if (folder / "run.json").exists() else None
+        if run is not None:
+            check_digest(run, digest)
         if run is not None and run.done:
             return "done", "", run
         if record.get("state") == "failed":

@@ -18,7 +18,7 @@ from fedroam.planning import SweepPlan, SweepRun
 from fedroam.planning.own_parts import modules_of
 from fedroam.recording import Run, folder_at, lock_folder, unchanged_files
 from fedroam.sweep.estimate import RoughCost, groups_of, rough_costs, single_worker
-from fedroam.sweep.folder import FILE, RUNS, SOURCE, Ledger, Sweep, open_sweep, run_folder
+from fedroam.sweep.folder import FILE, RUNS, SOURCE, Ledger, Sweep, check_digest, open_sweep, run_folder
 from fedroam.sweep.fork_server import warm_up
 from fedroam.sweep.limits import GIB, SPARE, available_memory
 from fedroam.sweep.local import WorkerPool
@@ -120,6 +120,8 @@ def unfinished(plan: SweepPlan, root: Path, ledger: Ledger, retry_failed: bool) 
             continue
         folder = run_folder(root, digest)
         there = Run(folder)
+        if (folder / "run.json").exists():
+            check_digest(there, digest)
         if (folder / "run.json").exists() and there.done:
             unchanged_files(there, run.experiment)
             records[digest] = {**record, "state": "done", "reason": ""}
