@@ -11,7 +11,7 @@ import typer
 
 from fedroam.cli.commands.sweep import conclude
 from fedroam.cli.sweep_summary import means
-from fedroam.recording import write_json
+from fedroam.recording import read_json, write_json
 from fedroam.sweep import Sweep, open_sweep
 from fedroam.sweep.limits import available_memory
 from support.commands import Commands
@@ -33,7 +33,8 @@ def made_sweep(root: Path, lacking: int = 0) -> Sweep:
             if len(rows) > 2 * len(GAINS) - lacking:
                 records[digest] = {"state": "failed", "reason": "boo"}
             else:
-                run.folder.rename(root / "sweep/runs" / digest[:16])
+                folder = run.folder.rename(root / "sweep/runs" / digest[:16])
+                write_json(folder / "run.json", {**read_json(folder / "run.json"), "digest": digest})
     facts = {"format": 1, "name": "s", "varied": ["contacts.radius"], "runs": rows, "records": records}
     write_json(root / "sweep/sweep.json", facts)
     return open_sweep(root / "sweep")
