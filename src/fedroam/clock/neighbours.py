@@ -101,15 +101,12 @@ def among_neighbours(
         jobs: Sequence[Job] = given.jobs
         trained = np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0)
         progress = np.divide(trained, work, out=np.ones(clients), where=work > 0)
-        to_pay = paid(given.jobs, (), progress, np.zeros(clients, dtype=bool))
+        lost, paid_for, off = late & ~carried, jobs, list[Job]()
         if late.any():
-            jobs = some_of(jobs, ~late[who])
-            to_pay = paid(
-                some_of(given.jobs, ~late[who] | carried[who]),
-                list(some_of(given.jobs, late[who] & ~carried[who])),
-                progress,
-                np.zeros(clients, dtype=bool),
-            )
+            jobs, paid_for = some_of(given.jobs, ~late[who]), some_of(given.jobs, ~lost[who])
+            off = list(some_of(given.jobs, lost[who]))
+        nobody = np.zeros(clients, dtype=bool)
+        to_pay = paid(paid_for, off, progress, nobody)
         more = timing.on_the_air(sent.arrived) - np.where(kept, size, 0)
         extra, traffic = np.flatnonzero(more > 0), given.traffic
         if len(extra):
@@ -135,15 +132,13 @@ def among_neighbours(
             done,
             jobs=jobs,
             paid=to_pay,
-            unfinished=np.zeros(
-                clients, dtype=bool
-            ),  # it is begun again, in name, and paid for as far as it comes
+            unfinished=nobody,  # what is carried over is begun again, in name
             graph=graph,
             received=received,
             received_at=received_at,
             pieces=pieces,
             arrived=None,
-            dropped=np.flatnonzero(late & ~carried),
+            dropped=np.flatnonzero(lost),
             traffic=traffic,
             state=found,
             facts=told_of(late, plan, sent, end),

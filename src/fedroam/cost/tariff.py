@@ -17,7 +17,6 @@ from fedroam.federation import Traffic
 from fedroam.learning import Job
 
 Found = TypeVar("Found")
-NOBODY = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -68,11 +67,11 @@ class Tariff:
         client who goes on with work of earlier rounds, for which it owes so many (float64 [clients])."""
         clients, samples = self.passes.of(paid.jobs)
         joules = self.training(clients, samples) * paid.shares
-        going_on = np.flatnonzero(paid.goes_on * owed) if owed is not None else NOBODY
-        if owed is None or not len(going_on):
+        if owed is None:
             return clients, joules
-        later = (paid.goes_on * owed)[going_on]
-        return np.append(clients, going_on), np.append(joules, later)
+        later = paid.goes_on * owed
+        going_on = np.flatnonzero(later)
+        return np.append(clients, going_on), np.append(joules, later[going_on])
 
     def owed(self, paid: Paid, owed: np.ndarray, unfinished: np.ndarray) -> np.ndarray:
         """What clients owe after a round for work that goes on in later ones (bool [clients]), J, float64 [clients]."""

@@ -119,16 +119,16 @@ def unfinished(plan: SweepPlan, root: Path, ledger: Ledger, retry_failed: bool) 
                 todo[digest] = run
             continue
         folder = run_folder(root, digest)
-        there = Run(folder)
-        if (folder / "run.json").exists():
+        there, begun = Run(folder), (folder / "run.json").exists()
+        if begun:
             check_digest(there, digest)
-        if (folder / "run.json").exists() and there.done:
+        if begun and there.done:
             unchanged_files(there, run.experiment)
             records[digest] = {**record, "state": "done", "reason": ""}
         elif failed and not retry_failed:
             continue
         else:
-            spent = ledger.spent(digest) or recorded_seconds(there) if (folder / "run.json").exists() else 0.0
+            spent = (ledger.spent(digest) or recorded_seconds(there)) if begun else 0.0
             records[digest] = {"cpu_seconds_before": spent} if spent else {}
             todo[digest] = run
     return todo
