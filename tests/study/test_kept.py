@@ -224,7 +224,7 @@ def test_a_kept_run_that_lacks_what_an_item_asks_for_is_computed_again(tmp_path:
         ),
         (
             lambda lines: [lines[0].replace('"full"', '"quick"')],
-            "scale 'quick'; wanted are format 3, study made, scale full",
+            "scale 'quick'; wanted are format 4, study made, scale full",
         ),
         (
             lambda lines: [lines[0], lines[1].replace('"seconds"', '"code":["x"],"seconds"')],
@@ -265,9 +265,10 @@ def test_any_rounds_are_read_as_they_were_written(
     assert read.tolist() == curve.tolist()
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [1, 2, 3])
 def test_records_of_earlier_formats_are_read(number: int, tmp_path: Path) -> None:
-    """The first had every round of a curve, and null where a run did not diverge; both the name of each number."""
+    """The first had every round of a curve, and null where a run did not diverge; the first two the name of each
+    number; all of them the machine in each sitting, and the curves of runs that have none."""
     run = RunRecord(
         "a", 0, "d" * 64, None, 3.0, {"final accuracy": (50.0, math.inf)}, {"accuracy": pd.Series([0.1, 0.3])}
     )
@@ -275,14 +276,43 @@ def test_records_of_earlier_formats_are_read(number: int, tmp_path: Path) -> Non
         "variant": "a", "seed": 0, "digest": "d" * 64, "diverged_at": None, "seconds": 3.0,
         "numbers": {"final accuracy": [50.0, "inf"]}, "curves": {"accuracy": {"rounds": [0, 1], "values": [0.1, 0.3]}},
     }  # fmt: skip
-    head = {"format": number, "study": "made", "scale": "full", "seeds": 0, "looks": [], "sittings": []}
-    (tmp_path / FILE).write_text("".join(f"{json.dumps(one)}\n" for one in (head, line)), encoding="utf-8")
-    read = read_records(tmp_path, "made", "full").runs[run.key]
+    bare = {**line, "seed": 1, "digest": "e" * 64, "curves": {}}
+    sittings = [
+        {"command": f"c{k}", "runs": k, "hours": 1.0, "environment": {"cores": k % 2}} for k in range(3)
+    ]
+    head = {"format": number, "study": "made", "scale": "full", "seeds": 0, "looks": [], "sittings": sittings}
+    if number == 3:
+        head["names"] = ["final accuracy"]
+        line["numbers"] = bare["numbers"] = {"0": [50.0, "inf"]}
+    (tmp_path / FILE).write_text(
+        "".join(f"{json.dumps(one)}\n" for one in (head, line, bare)), encoding="utf-8"
+    )
+    found = read_records(tmp_path, "made", "full")
+    read = found.runs[run.key]
+    assert found.runs["e" * 64] == replace(run, seed=1, digest="e" * 64, curves={})
+    assert list(found.sittings) == sittings
     assert replace(read, curves={}) == replace(run, curves={})
     pd.testing.assert_series_equal(read.curves["accuracy"], run.curves["accuracy"])
-    write_records(tmp_path, read_records(tmp_path, "made", "full"))
-    now, again = map(json.loads, (tmp_path / FILE).read_text(encoding="utf-8").splitlines())
-    assert (now["format"], now["names"], again["numbers"]) == (3, ["final accuracy"], {"0": [50.0, "inf"]})
+    write_records(tmp_path, found)
+    now, again, bare = map(json.loads, (tmp_path / FILE).read_text(encoding="utf-8").splitlines())
+    assert (now["format"], now["names"], again["numbers"]) == (4, ["final accuracy"], {"0": [50.0, "inf"]})
+    assert [sitting["environment"] for sitting in now["sittings"]] == [0, 1, 0]
+    assert now["environments"] == [{"cores": 0}, {"cores": 1}]
+    assert "curves" not in bare
+    assert read_records(tmp_path, "made", "full").sittings == found.sittings
+
+
+def test_a_sitting_on_a_machine_that_is_not_told_is_damage(tmp_path: Path) -> None:
+    machine = {"cores": 2}
+    write_records(
+        tmp_path, replace(Records("made", "full"), sittings=({"environment": machine}, {"runs": 1}))
+    )
+    assert read_records(tmp_path, "made", "full").sittings == ({"environment": machine}, {"runs": 1})
+    text = (tmp_path / FILE).read_text()
+    for wrong, told in (("3", "environment 3, told are 1"), ("-1", "environment"), ("true", "environment")):
+        (tmp_path / FILE).write_text(text.replace('"environment":0', f'"environment":{wrong}'))
+        with pytest.raises(InputError, match=f"line 1: damaged: .*{told}"):
+            read_records(tmp_path, "made", "full")
 
 
 def test_a_run_on_a_network_is_kept_beside_the_simulated_one(tmp_path: Path) -> None:
@@ -291,7 +321,7 @@ def test_a_run_on_a_network_is_kept_beside_the_simulated_one(tmp_path: Path) -> 
     network = replace(simulated, variant="a,network", seconds=None, where="network")
     write_records(tmp_path, merged(Records("made", "full"), [simulated, network]))
     _, first, second = (json.loads(line) for line in (tmp_path / FILE).read_text().splitlines())
-    assert list(first) == ["variant", "seed", "digest", "seconds", "numbers", "curves"]
+    assert list(first) == ["variant", "seed", "digest", "seconds", "numbers"]
     assert second["where"] == "network"
     there = read_records(tmp_path, "made", "full")
     assert there.runs == {"d" * 64: simulated, "d" * 64 + "@network": network}

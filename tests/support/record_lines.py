@@ -54,7 +54,7 @@ class ByHand:
         self.numbers = {
             line["digest"] + ("@network" if "where" in line else ""): line["numbers"] for line in found
         }
-        self.curves = {line["digest"]: line["curves"] for line in found}
+        self.curves = {line["digest"]: line.get("curves", {}) for line in found}
         self.variants = set(kept.study.needs(kept.scale))
         self.keys = {
             (variant, seed): kept.study.key(variant, kept.scale, seed)

@@ -3,8 +3,8 @@
 `runs.jsonl` has a line for each run: variant, seed, digest of its settings, seconds, numbers of measures, curves, and,
 where there is something to say, in which round it diverged, that it ran on a network, and the sums of the source of
 parts of the user's own; before them a line on the study, on how it is judged (so many seeds, planned looks), on every
-sitting in which runs were computed, and with the names of all measures, by whose places there (from 0) lines tell their
-numbers.
+sitting in which runs were computed, and with the names of all measures and the machines of the sittings, told by whose
+places there (from 0) they are.
 A study goes on from there: a run that is kept is not computed again, so that days of computing may be gathered over
 many sittings. What the runs come to stands beside them (see `kept_files`).
 """
@@ -28,10 +28,11 @@ from fedroam.facts import JsonObject, checked_facts, json_object
 from fedroam.recording import take_lock, write_text
 from fedroam.study.planned_looks import rising
 
-FORMAT = 3
+FORMAT = 4
 # Those that are read: the first has all rounds one by one, and says where nothing diverged; the first two have the name
-# of its measure beside each number, which were a quarter of the file.
-FORMATS = (1, 2, FORMAT)
+# of its measure beside each number, which were a quarter of the file; the first three have the machine in each sitting,
+# and say where a run has no curves.
+FORMATS = (1, 2, 3, FORMAT)
 FILE = "runs.jsonl"
 # Where a run was computed: by one process, or by the nodes of a network.
 Where = Literal["simulation", "network"]
@@ -46,11 +47,17 @@ MOST_SECONDS = 1e12
 MOST_ROUNDS = 10**9
 
 
+_Place = Annotated[int, Field(ge=0)]  # in a list of the head
+
+
 class _Sitting(JsonObject, allow_inf_nan=False):
     command: str = ""
     runs: int = Field(default=0, ge=0)
     hours: float = Field(default=0.0, ge=0, le=MOST_SECONDS)
-    environment: dict[str, Any] = {}
+    environment: Annotated[
+        Annotated[dict[str, Any], Tag("object")] | Annotated[_Place, Tag("place")],
+        Discriminator(lambda told: "object" if isinstance(told, dict) else "place"),
+    ] = {}
     source: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None  # SHA-256 of a user's study file
 
 
@@ -59,6 +66,7 @@ class _Head(JsonObject, allow_inf_nan=False):
     study: str
     scale: str
     sittings: list[_Sitting]
+    environments: list[dict[str, Any]] = []
     names: list[str] = []
     seeds: int = Field(default=0, ge=0, le=MOST_SEEDS)
     looks: list[int] = []
@@ -87,7 +95,7 @@ class _Line(JsonObject, allow_inf_nan=False):
     diverged_at: int | None = None
     seconds: float | None = Field(ge=0, le=MOST_SECONDS)
     numbers: dict[str, list[float | Literal["nan", "inf", "-inf"]]]
-    curves: dict[str, _Curve]
+    curves: dict[str, _Curve] = {}
     where: Where = SIMULATION
     code: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = []
 
@@ -203,7 +211,11 @@ def read_records(folder: Path, study: str, scale: str) -> Records:
                 f"{path}, line {number}: run {run.variant!r:.60}, seed {run.seed}, is there twice"
             )
         runs[run.key] = run
-    return Records(study, scale, runs, tuple(head["sittings"]), head.get("seeds", 0), looks)
+    try:
+        sittings = tuple(_with_machine(sitting, head.get("environments", [])) for sitting in head["sittings"])
+    except ValueError as error:
+        raise InputError(f"{path}, line 1: damaged: {error}") from None
+    return Records(study, scale, runs, sittings, head.get("seeds", 0), looks)
 
 
 def _read(line: str, schema: type[JsonObject], path: Path, number: int) -> dict[str, Any]:
@@ -221,6 +233,16 @@ def _read(line: str, schema: type[JsonObject], path: Path, number: int) -> dict[
     return value
 
 
+def _with_machine(sitting: Mapping[str, Any], machines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A sitting that has the machine in which it was, as is told by its place among them, or, in old records, whole."""
+    told = sitting.get("environment")
+    if not isinstance(told, int):
+        return dict(sitting)
+    if told >= len(machines):
+        raise ValueError(f"a sitting in environment {told}, told are {len(machines)}, from 0 on")
+    return {**sitting, "environment": machines[told]}
+
+
 def _record(value: Mapping[str, Any], names: Mapping[str, str] | None) -> RunRecord:
     """A run from its line. names: of measures, by how its numbers name them; None where they do by those themselves."""
     numbers = {}
@@ -235,7 +257,7 @@ def _record(value: Mapping[str, Any], names: Mapping[str, str] | None) -> RunRec
             raise ValueError(f"numbers of {name!r:.60} = {found}: the least is above the most")
         numbers[name] = (least, most)
     curves = {}
-    for name, curve in value["curves"].items():
+    for name, curve in value.get("curves", {}).items():
         rounds = _all_rounds(curve["rounds"])
         if len(curve["values"]) != len(rounds):
             raise ValueError(f"curve {name!r:.60}: {len(curve['values'])} values of {len(rounds)} rounds")
@@ -283,13 +305,22 @@ def write_records(folder: Path, records: Records) -> Path:
     runs = _in_order(records)
     names = sorted({name for run in runs for name in run.numbers})
     places = {name: str(place) for place, name in enumerate(names)}
+    machines: list[Any] = []
+    sittings = []
+    for sitting in map(dict, records.sittings):
+        if (machine := sitting.get("environment")) is not None:
+            if machine not in machines:
+                machines.append(machine)
+            sitting["environment"] = machines.index(machine)
+        sittings.append(sitting)
     head = {
         "format": FORMAT,
         "study": records.study,
         "scale": records.scale,
         "seeds": records.seeds,
         "looks": list(records.looks),
-        "sittings": [dict(sitting) for sitting in records.sittings],
+        "sittings": sittings,
+        "environments": machines,
         "names": names,
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -317,6 +348,13 @@ def _text(value: Mapping[str, Any]) -> str:
 
 
 def _line(run: RunRecord, places: Mapping[str, str]) -> dict[str, Any]:
+    curves = {  # four digits: they are drawn, not reckoned with
+        name: {
+            "rounds": _in_short([int(k) for k in curve.index]),
+            "values": [_plain(float(f"{v:.4g}")) for v in curve],
+        }
+        for name, curve in sorted(run.curves.items())
+    }
     return {
         "variant": run.variant,
         "seed": run.seed,
@@ -329,13 +367,7 @@ def _line(run: RunRecord, places: Mapping[str, str]) -> dict[str, Any]:
             places[name]: [_plain(least)] if least == most else [_plain(least), _plain(most)]
             for name, (least, most) in sorted(run.numbers.items())
         },
-        "curves": {  # four digits: they are drawn, not reckoned with
-            name: {
-                "rounds": _in_short([int(k) for k in curve.index]),
-                "values": [_plain(float(f"{v:.4g}")) for v in curve],
-            }
-            for name, curve in sorted(run.curves.items())
-        },
+        **({"curves": curves} if curves else {}),
     }
 
 
