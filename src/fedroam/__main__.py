@@ -9,6 +9,7 @@ import sys
 
 def program() -> int:
     """Run the command line as a process of its own, which ends with it; the exit code."""
+    _occupy_closed_streams()
     ended: list[int] = []
     atexit.register(_leave, ended)  # before anybody else registers, and so run after all of them
 
@@ -16,6 +17,19 @@ def program() -> int:
 
     ended.append(main())
     return ended[0]
+
+
+def _occupy_closed_streams() -> None:
+    """Put something where stdin, stdout or stderr was closed by whoever started this (`>&-`).
+
+    The next file that is opened would get its number, and whoever writes to that stream without asking Python, as a
+    library in C or a program started from here, would write into that file.
+    """
+    for number, how in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, how)
 
 
 def _leave(ended: list[int]) -> None:

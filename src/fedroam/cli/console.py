@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,9 @@ class _Plain(Console):
         return super().render_str(visible(text), **options)
 
 
-class _Results(_Plain):
-    @override
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError  # left to the entry point: rich itself would end the program as failed
-
-
 def out() -> Console:
     """The console of results."""
-    return _Results(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else WIDE)
+    return _Plain(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else WIDE)
 
 
 def progress_console() -> Console:
@@ -54,6 +49,12 @@ def tell(line: str) -> None:
     """A line about the work itself (progress, notes of the moment), to stderr; control characters are written out."""
     sys.stderr.write(visible(line) + "\n")
     sys.stderr.flush()
+
+
+def tell_at_once(line: str) -> None:
+    """A line to stderr from inside a signal handler: a bare write, no locks, and nothing where it cannot be written."""
+    with suppress(OSError):
+        os.write(2, f"\n{line}\n".encode())
 
 
 def note(text: str) -> None:

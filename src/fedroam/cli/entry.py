@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import io
 import itertools
 import sys
 import traceback
@@ -40,6 +39,7 @@ from fedroam.cli.console import DONE, FAILED, WRONG_INPUT, say, tell
 from fedroam.cli.document import commands_of
 from fedroam.errors import FedroamError, InputError, one_line, told, unknown, warnings_in_lines
 from fedroam.interrupts import STOPPED, WholeProgram
+from fedroam.streams import output_lost, unfailing_streams
 
 OLD = 100  # rounds of Python's collector before the first that looks through everything; usual are 10
 RUNNING = tuple(f"fedroam {name}" for name in ("run", "sweep", "reproduce", "emulate", "deploy"))
@@ -110,12 +110,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     to end with it: Ctrl-C has no effect any more."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
-        _say_what_can_be_said()
         _take_as_old()
         warnings_in_lines(tell)
     try:
-        with WholeProgram(for_good=arguments is None) as program:
-            code = _main(given)
+        with unfailing_streams(), WholeProgram(for_good=arguments is None) as program:
+            code = _heard(_main(given), given)
             program.ending()
     except KeyboardInterrupt:  # while something was said, or in the moment between two lines
         return STOPPED
@@ -125,12 +124,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _say_what_can_be_said() -> None:
-    """Have what the encoding of the output lacks, as that of a Windows file lacks a minus sign, written as a question
-    mark: a run that is done does not fail for it."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+def _heard(code: int, given: Sequence[str]) -> int:
+    """The exit code of a command that has come to its end, and tells so: another one than 0 where its results could not
+    be written. A reader that has seen enough, as in `fedroam list | head`, is no failure."""
+    lost = output_lost()
+    if code != DONE or lost is None or isinstance(lost, BrokenPipeError):
+        return code
+    done = "; what it was to compute is computed" if _runs(given) else ""
+    tell(f"error: {_command(given)}: standard output cannot be written ({lost.strerror or lost}){done}")
+    return FAILED
 
 
 def _take_as_old() -> None:

@@ -24,7 +24,17 @@ from fedroam.writing import write_text
 
 KEPT = 8  # versions
 # Files that are loaded to tell it, beside the rooms that register parts.
-GROUND = ("__init__", "components", "errors", "experiment", "facts", "interrupts", "randomness", "writing")
+GROUND = (
+    "__init__",
+    "components",
+    "errors",
+    "experiment",
+    "facts",
+    "interrupts",
+    "randomness",
+    "streams",
+    "writing",
+)
 TELLING = (
     "planning",
     "experiments",

@@ -16,7 +16,7 @@ from rich.table import Column
 from rich.text import Text
 from typing_extensions import override
 
-from fedroam.cli.console import progress_console, tell
+from fedroam.cli.console import progress_console, tell, tell_at_once
 from fedroam.errors import visible
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ class PlanProgress:
         return "" if self._open is None else self._open.folder
 
     def interrupted(self) -> None:
-        """Say that Ctrl-C was pressed. Called inside a signal handler: a bare write, no locks."""
-        os.write(2, b"\nstopping after this round (Ctrl-C again stops at once)\n")
+        """Say that Ctrl-C was pressed. Called inside a signal handler."""
+        tell_at_once("stopping after this round (Ctrl-C again stops at once)")
 
     def show(self, planned: PlannedRun, round: int, accuracy: float | None, first: bool) -> None:
         """Show that a round is done; `accuracy` where it was evaluated, `first` where it is the first seen of a run."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
-from fedroam.cli.console import cell, progress_console, say, tell
+from fedroam.cli.console import cell, progress_console, say, tell, tell_at_once
 from fedroam.cli.progress import duration
 from fedroam.errors import FedroamError, one_line
 
@@ -80,8 +79,8 @@ class SweepProgress:
         tell(one_line(text))
 
     def interrupted(self) -> None:
-        """Say that Ctrl-C was pressed. Called inside a signal handler: a bare write, no locks."""
-        os.write(2, b"\nstopping after the present rounds (Ctrl-C again stops at once)\n")
+        """Say that Ctrl-C was pressed. Called inside a signal handler."""
+        tell_at_once("stopping after the present rounds (Ctrl-C again stops at once)")
 
 
 def headline(progress: Progress) -> str:

@@ -26,6 +26,7 @@ from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted
 from fedroam.measurement import Measurement
 from fedroam.recording import take_lock
+from fedroam.streams import unfailing
 from fedroam.sweep import messages
 from fedroam.sweep.limits import GIB, RESERVED, die_first, limit_memory, out_of_memory, raise_limit
 from fedroam.sweep.measuring import CHECKPOINT_PAUSE, UnitCosts, unit_costs
@@ -63,6 +64,7 @@ def serve(connection: Connection, setup: Setup) -> None:
         except OSError:  # nobody is left to hear it
             os._exit(1)
 
+    sys.stdout, sys.stderr = unfailing(sys.stdout), unfailing(sys.stderr)
     warnings_in_lines(_say)
     try:
         set_up(setup)

@@ -18,6 +18,7 @@ from rich.text import Text
 from fedroam.cli import options
 from fedroam.cli.console import cell, out, say
 from fedroam.errors import InputError, one_line
+from fedroam.streams import output_lost
 
 if TYPE_CHECKING:
     from fedroam.live import Glance
@@ -56,7 +57,7 @@ def watch(
             out().print(watched(now, time.time()))
         elif sys.stdout.isatty():
             with Live(watched(now, time.time()), console=out(), auto_refresh=False) as live:
-                while not all(glance.over for glance in now):
+                while not (all(glance.over for glance in now) or output_lost()):
                     time.sleep(every)
                     now = watcher.look()
                     live.update(watched(now, time.time()), refresh=True)
@@ -64,7 +65,7 @@ def watch(
             told: dict[tuple[str, str, int | None], str] = {}
             while True:
                 _tell_changes(now, told)
-                if all(glance.over for glance in now):
+                if all(glance.over for glance in now) or output_lost():
                     break
                 time.sleep(every)
                 now = watcher.look()

@@ -30,6 +30,7 @@ from fedroam.deploy.site.experiment import experiment_of
 from fedroam.deploy.site.file import FILE, read_site
 from fedroam.errors import FedroamError, InputError, one_line, visible
 from fedroam.scene import Scene, prepare
+from fedroam.streams import unfailing
 
 LOOK = 0.2  # seconds between two looks at who has ended
 BEGAN, ENDED = "began", "ended"
@@ -37,6 +38,7 @@ BEGAN, ENDED = "began", "ended"
 
 def main(words: Sequence[str]) -> None:
     """The fork server's whole life."""
+    sys.stderr = unfailing(sys.stderr)
     folder, meters, patience, use = Path(words[0]), Path(words[1]), float(words[2]), words[3:]
     # As `Forked` sets the environment; but torch that is loaded already no longer reads that, and nodes would wait for
     # ever for threads that have begun here.
