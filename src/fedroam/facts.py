@@ -1,7 +1,10 @@
-"""What values from outside may be at most, and what a file of fedroam's own must say, checked when it is read."""
+"""What files from outside hold: text, values within limits, and what a file of fedroam's own must say; checked when
+they are read."""
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import math
 from collections.abc import Mapping
@@ -14,11 +17,73 @@ from fedroam.errors import InputError
 
 NESTING = 32  # levels of tables and lists: whatever walks through values may call itself
 INTEGER = 2**63  # TOML's integers are below it
+BLOCK = 2**16  # bytes that are looked at at a time for where a file stops being text
+_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # which editors write at the beginning of UTF-16
 TOO_DEEP = f"tables and lists are nested too deep, allowed are {NESTING} levels"
 
 
 class BeyondLimits(ValueError):
     """Values that are nested deeper, or hold a larger integer, than any file or setting needs."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8, which some editors begin with a mark of its encoding.
+
+    Raises InputError where it is no text or in another encoding, OSError where it cannot be read.
+    """
+    return text_of(path.read_bytes(), path)
+
+
+def text_of(data: bytes, where: str | Path) -> str:
+    """The text that the bytes of a file are; `where` is what the file is called. Raises InputError as `read_text`."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise no_text(where, io.BytesIO(data)) from None
+    if "\0" in text:  # so is UTF-16 without a mark, of letters that ASCII has
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(f"{where}, line {line}: a NUL, which no text holds; allowed is text in UTF-8")
+    return io.IncrementalNewlineDecoder(None, translate=True).decode(text, final=True)
+
+
+def own_text(path: Path) -> str:
+    """The text of a file that fedroam has written. Raises ValueError, one line, where it is none, and OSError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}") from None
+
+
+def no_text(where: str | Path, file: io.BufferedIOBase, allowed: str = "text in UTF-8") -> InputError:
+    """The error for a file that cannot be decoded: where it stops being UTF-8, what it may be, and what to do about it.
+
+    file: open at its beginning, however long it is.
+    """
+    decoder, before, line, way_out = codecs.getincrementaldecoder("utf-8")(), 0, 1, ""
+    while True:
+        block = file.read(BLOCK)
+        way_out = way_out or _way_to_utf8(block)
+        begun = len(decoder.getstate()[0])  # bytes of a character that the block before has begun
+        try:
+            decoder.decode(block, final=not block)
+        except UnicodeDecodeError as error:
+            at = max(error.start - begun, 0)
+            line += block.count(b"\n", 0, at)
+            found = f"byte {before - begun + error.start} is 0x{error.object[error.start]:02x}"
+            return InputError(
+                f"{where}, line {line}: not UTF-8 text ({found}); allowed is {allowed}: {way_out}"
+            )
+        before, line = before + len(block), line + block.count(b"\n")
+        if not block:
+            return InputError(f"{where}: not UTF-8 text; allowed is {allowed}")
+
+
+def _way_to_utf8(beginning: bytes) -> str:
+    """What to do about a file that begins so and is not UTF-8."""
+    if beginning[:2] not in _MARKS and b"\0" in beginning:
+        return "this is no text at all"
+    encoding = "UTF-16" if beginning[:2] in _MARKS else "WINDOWS-1252"
+    return f"if it is text, iconv -f {encoding} -t UTF-8 makes UTF-8 of it"
 
 
 def within_limits(values: Any) -> None:
@@ -92,10 +157,10 @@ def checked_lines(path: Path, schema: type[Known]) -> list[Known]:
     Raises InputError with the line where it is damaged, and FileNotFoundError where it is missing.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = own_text(path).split("\n")
     except FileNotFoundError:
         raise
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
     found = []
     for number, line in enumerate(lines[:-1], 1):

@@ -130,6 +130,16 @@ def test_every_usual_form_reads_the_same(form: str) -> None:
             "4.5,b,1e999",
             "own.csv, line 5, column 'load': found '1e999', wanted is a finite number",
         ),
+        (
+            "4.5,b,9",
+            "4.5,b,1e308",
+            "own.csv, line 5, column 'load': found '1e308', wanted is a number between -1e+150 and 1e+150",
+        ),
+        (
+            "4.5,b,9",
+            "4.5,b,\u0661\u0662",
+            "own.csv, line 5, column 'load': found '\u0661\u0662', wanted is a finite number",
+        ),
         ("4.5,b,9", "4.5,,9", "own.csv, line 5, column 'kind': empty, wanted is a value"),
         ("4.5,b,9", "4.5, ,9", "own.csv, line 5, column 'kind': empty, wanted is a value"),
         ("4.5,b,9", "4.5,b,9,9", "own.csv, line 5: 6 cells, the header has 5"),
@@ -233,7 +243,7 @@ def test_a_table_as_office_programs_write_it_is_told_with_the_way_out(
     [
         (b"", "empty, wanted is a header line and rows"),
         (b"speed,label\n", "a header but no rows"),
-        (b"speed,label\n1,\xff\xfe\n", "not UTF-8 text"),
+        (b"speed,label\n1,\xff\xfe\n", "own.csv, line 2: not UTF-8 text (byte 14 is 0xff)"),
         (b"PAR1\x15\xff\xfe", "Parquet; allowed is CSV in UTF-8, or arrays in .npz by data kind 'arrays'"),
         (
             gzip.compress(b"speed,label\n" + b"".join(b"%d,0\n" % k**3 for k in range(999)))[:900],

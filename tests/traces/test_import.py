@@ -444,8 +444,8 @@ def test_damage_is_one_line_with_file_and_row(name: str, fr: Commands) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"id,t,x,y\n\xff\xfe,1,2,3\n", "not UTF-8 text (invalid start byte at byte 9)"),
-        (b"PAR1\xff\xfe", "Parquet"),
+        (b"id,t,x,y\n\xff\xfe,1,2,3\n", ", line 2: not UTF-8 text (byte 9 is 0xff)"),
+        (b"PAR1\xff\xfe", ": Parquet"),
     ],
 )
 def test_a_table_that_is_no_text(content: bytes, said: str, fr: Commands) -> None:
@@ -454,7 +454,7 @@ def test_a_table_that_is_no_text(content: bytes, said: str, fr: Commands) -> Non
     answer = fr("trace", "import", "s.csv", "t.parquet", "--format", "csv")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert (
-        f"s.csv: {said}; allowed is CSV in UTF-8, or Parquet in a file whose name ends in .parquet"
+        f"s.csv{said}; allowed is CSV in UTF-8, or Parquet in a file whose name ends in .parquet"
         in answer.err
     )
     assert contents(fr.folder) == before

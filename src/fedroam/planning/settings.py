@@ -11,7 +11,8 @@ from typing import Any
 
 from fedroam.components import FAMILIES, Part, kinds
 from fedroam.errors import InputError, unknown
-from fedroam.facts import NESTING, TOO_DEEP, BeyondLimits, within_limits
+from fedroam.facts import NESTING, TOO_DEEP, BeyondLimits, text_of, within_limits
+from fedroam.writing import checked_name
 
 Settings = dict[str, Any]
 
@@ -24,7 +25,7 @@ def named_experiments() -> dict[str, Path]:
 
 def read_settings(source: str | Path) -> tuple[Settings, str]:
     """The raw settings of an experiment file or of a named experiment, and how to call it in messages."""
-    path, named = Path(source), named_experiments()
+    path, named = checked_name(source, "experiment"), named_experiments()
     if str(source) in named:
         path = named[str(source)]
     elif not _answers(path, Path.is_file):
@@ -32,13 +33,15 @@ def read_settings(source: str | Path) -> tuple[Settings, str]:
             raise InputError(
                 f"{source}: is a folder; allowed is an experiment file (TOML), or the name of one"
             )
+        if path.is_symlink():
+            raise InputError(f"{source}: is a link to {str(path.readlink())!r}, which leads to no file")
         if path.suffix == "" and path.parent == Path():
             raise unknown("experiment", str(source), named)
         raise InputError(f"{source}: no such experiment file (named experiments: {', '.join(named)})")
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark of its encoding
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{source}: cannot be read: {error}") from None
+        text = text_of(path.read_bytes(), source)
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
     try:
         return parse_toml(text), str(source)
     except tomllib.TOMLDecodeError as error:

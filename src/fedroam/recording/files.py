@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
 from fedroam import writing
 from fedroam.errors import InputError
-from fedroam.facts import json_object
+from fedroam.facts import json_object, own_text
 from fedroam.recording.columns import column_of
 from fedroam.writing import write_aside, write_named
 
@@ -206,6 +209,18 @@ def _size(rows: pa.Table) -> int:
     return total
 
 
+def save_tensors(tensors: Mapping[str, np.ndarray], path: Path, metadata: dict[str, str]) -> None:
+    """Write a safetensors file. Raises OSError where that cannot be, as whatever writes does."""
+    try:
+        save_file(dict(tensors), path, metadata=metadata)
+    except SafetensorError as error:
+        found = re.search(r"os error (\d+)", str(error))
+        if found is None:
+            raise
+        number = int(found[1])
+        raise OSError(number, os.strerror(number)) from None
+
+
 def write_csv(path: Path, table: pd.DataFrame) -> None:
     """Write a table as CSV aside, then rename."""
     write_aside(path, lambda aside: table.to_csv(aside, index=False))
@@ -228,7 +243,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_facts(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
     """What a text file of a run folder says; InputError where it is missing or damaged."""
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        return parse(own_text(path))
     except FileNotFoundError:
         raise InputError(f"{path}: missing; not a run folder of fedroam, or a damaged one") from None
     except (OSError, ValueError) as error:

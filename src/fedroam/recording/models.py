@@ -20,7 +20,6 @@ import torch
 from pydantic import Field
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as made_in_memory
-from safetensors.numpy import save_file
 from torch import nn
 
 from fedroam.components import Part, build
@@ -30,7 +29,7 @@ from fedroam.facts import JsonObject, checked_facts
 from fedroam.federation import EvaluationModels, Federation, network_of
 from fedroam.learning import Models, make_network
 from fedroam.models import ModelBuilder
-from fedroam.recording.files import SHORT, FileFacts, read_json, write_bytes
+from fedroam.recording.files import SHORT, FileFacts, read_json, save_tensors, write_bytes
 from fedroam.writing import write_aside
 
 FILE, DESCRIPTION = "models.safetensors", "preprocessing.json"
@@ -138,7 +137,7 @@ class FinalModels:
         tensors = dict(self.tensors)
         if sum(tensor.nbytes for tensor in tensors.values()) <= SHORT:
             return write_bytes(path, made_in_memory(tensors, metadata=metadata))
-        write_aside(path, lambda aside: save_file(tensors, aside, metadata=metadata))
+        write_aside(path, lambda aside: save_tensors(tensors, aside, metadata))
         return FileFacts.on_disk(path)
 
 

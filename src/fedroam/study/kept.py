@@ -24,7 +24,7 @@ import pandas as pd
 from pydantic import Discriminator, Field, Tag
 
 from fedroam.errors import InputError
-from fedroam.facts import JsonObject, checked_facts, json_object
+from fedroam.facts import JsonObject, checked_facts, json_object, own_text
 from fedroam.recording import take_lock, write_text
 from fedroam.study.planned_looks import rising
 
@@ -188,7 +188,7 @@ def read_records(folder: Path, study: str, scale: str) -> Records:
     if not path.exists():
         return Records(study, scale)
     try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        lines = own_text(path).removesuffix("\n").split("\n")
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: damaged: {error}") from None
     head = _read(lines[0], _Head, path, 1)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from fedroam.errors import InputError, unknown
+from fedroam.facts import no_text
 
 # Half a gigabyte of nothing packs into half a megabyte: whoever skips blank lines must stop somewhere. No file that
 # anybody wrote on purpose holds so many in a row.
@@ -25,8 +26,11 @@ BLANK_LINES = 1_000_000
 LONGEST_LINE = 1 << 26
 SEPARATORS = "allowed is one character, e.g. , or ; or a tab"  # what `is_separator` takes, for messages
 FEW_CLASSES = 50  # so many there may be, however few samples
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(
+    r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII
+)  # of other digits Arrow knows nothing
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
+LARGEST = 1e150  # of a number: its square is one, too, as a deviation or a distance needs
 
 
 def read_header(path: Path, separator: str = ",", *, also: str = "") -> list[str]:
@@ -72,9 +76,9 @@ def read_table(
 ) -> dict[str, np.ndarray]:
     """Columns of a CSV file with a header line, packed with gzip or not, UTF-8 with or without mark.
 
-    `numbers` come as float64 [rows], all finite; `words` as arrays of text objects [rows], none empty; columns not
-    named are not looked at, though every row must have as many cells as the header; empty: there may be no row;
-    advice: what to do about a column of words among `numbers`, for the message.
+    `numbers` come as float64 [rows], all finite and `LARGEST` at most; `words` as arrays of text objects [rows], none
+    empty; columns not named are not looked at, though every row must have as many cells as the header; empty: there may
+    be no row; advice: what to do about a column of words among `numbers`, for the message.
     Raises InputError with file, line and column for a hole, for what is not a finite number, and for a ragged row.
     """
     line, header = _header(path, separator)
@@ -103,7 +107,7 @@ def read_table(
     columns: dict[str, np.ndarray] = {}
     for name in numbers:
         columns[name] = table.column(name).to_numpy()
-        if not np.isfinite(columns[name]).all():
+        if not _allowed(columns[name]).all():
             raise _complaint(path, header, numbers, words, separator, "a value is not finite", advice)
     for name in words:
         columns[name] = texts_of(table.column(name))
@@ -188,11 +192,17 @@ def _rows(
             if cells:
                 yield first, reader.line_num, [cell.strip() for cell in cells]
             first = reader.line_num + 1
-    except UnicodeDecodeError as error:
-        with path.open("rb") as file:
+    except UnicodeDecodeError:
+        allowed = f"CSV in UTF-8{also and f', or {also}'}"
+        with unpacked(path) as file:
             parquet = file.read(4) == b"PAR1"
-        told = "Parquet" if parquet else f"not UTF-8 text ({error.reason} at byte {error.start})"
-        raise InputError(f"{path}: {told}; allowed is CSV in UTF-8{also and f', or {also}'}") from None
+            file.seek(0)
+            error = (
+                InputError(f"{path}: Parquet; allowed is {allowed}")
+                if parquet
+                else no_text(path, file, allowed)
+            )
+        raise error from None
     except csv.Error as error:
         raise InputError(f"{path}, line {first}: {error}{_open_quote(first, reader.line_num)}") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -225,14 +235,21 @@ def _complaint(
             for name, cell in zip(header, cells, strict=True):
                 if not cell and (name in numbers or name in words):
                     return InputError(f"{path}, line {line}, column {name!r}: empty, wanted is a value")
-                if name in numbers and not (_NUMBER.fullmatch(cell) and np.isfinite(float(cell))):
+                if name in numbers and not (_NUMBER.fullmatch(cell) and _allowed(float(cell))):
+                    beyond = _NUMBER.fullmatch(cell) and np.isfinite(float(cell))
+                    wanted = f"a number between {-LARGEST:g} and {LARGEST:g}" if beyond else "a finite number"
                     return InputError(
-                        f"{path}, line {line}, column {name!r}: found {cell!r}, wanted is a finite number"
+                        f"{path}, line {line}, column {name!r}: found {cell!r}, wanted is {wanted}"
                         + _way_out(cell, advice)
                     )
     except InputError as error:
         return error
     return InputError(f"{path}: cannot be read as a table: {' '.join(otherwise.split())}")
+
+
+def _allowed(value: float | np.ndarray) -> np.ndarray:
+    """Whether each number is one that can be computed with."""
+    return np.less_equal(np.abs(value), LARGEST)
 
 
 def _way_out(cell: str, advice: str) -> str:

@@ -20,6 +20,7 @@ from fedroam.deploy.site.file import (
 from fedroam.deploy.site.identity import DAYS, enrol, make_authority
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
+from fedroam.facts import read_text
 from fedroam.federation import AggregatesAtHolders
 from fedroam.parts import Parts
 from fedroam.writing import write_text
@@ -118,7 +119,7 @@ def _own_parts(use: Sequence[str]) -> dict[str, str]:
                 f"{file}: another file of your own parts is called {name!r}; give it another name"
             )
         try:
-            found[name] = Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{file}: cannot be read ({error})") from None
+            found[name] = read_text(Path(file))
+        except OSError as error:
+            raise InputError(f"{file}: cannot be read ({error.strerror or error})") from None
     return found

@@ -26,6 +26,7 @@ from fedroam.deploy.site.file import (
 )
 from fedroam.deploy.site.identity import DAYS, identity_of
 from fedroam.errors import FedroamError, InputError, one_line
+from fedroam.facts import read_text
 
 HOST = r"([A-Za-z0-9._-]+@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
 PLACE = r"(/[A-Za-z0-9._-]+)+"
@@ -152,7 +153,7 @@ def _own_parts(folder: Path) -> list[str]:
     site's."""
     path = folder / EXPERIMENT
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8")).get("use", [])
+        given = tomllib.loads(read_text(path)).get("use", [])
     except FileNotFoundError:
         return []  # which is told of where it is read
     except (OSError, ValueError) as error:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedroam.data.sources.tables import raw_lines
+from fedroam.data.sources.tables import raw_lines, unpacked
 from fedroam.errors import InputError
+from fedroam.facts import no_text
 from fedroam.traces.source import Source
 
 DAMAGE = (OSError, EOFError, zlib.error)  # what a file that cannot be read or unpacked raises
@@ -44,8 +45,10 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
             stripped = line.strip()
             if stripped:
                 yield number, stripped
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}, after line {number}: not UTF-8 text ({error.reason})") from None
+    except UnicodeDecodeError:
+        with unpacked(path) as file:
+            error = no_text(path, file)
+        raise error from None
     except DAMAGE as error:
         raise InputError(f"{path}, after line {number}: {UNREADABLE} ({error})") from None
 
