@@ -46,6 +46,7 @@ from fedroam.simulation import begin, play_round
 from fedroam.state import State, final_models
 from fedroam.tracking import End, TrackedRun, Tracker
 from fedroam.tracking import begin as begin_tracking
+from fedroam.writing import checked_name
 
 TRIES = 3  # losses of workers with no checkpoint between them
 
@@ -101,7 +102,7 @@ def run(
     """
     check_type("run", experiment, Experiment, "an Experiment, as plan(...).runs[0].experiment is one")
     check_type("run: out", out, str | os.PathLike | None, "the name of a folder")
-    folder = Path(out) if out is not None else default_folder(experiment)
+    folder = checked_name(out, "--out") if out is not None else default_folder(experiment)
     status = {
         "format": 1,
         "name": experiment.name,
@@ -546,7 +547,7 @@ def run_plan(
     """
     check_type("run_plan", plan, Plan, "what plan(...) gives")
     check_type("run_plan: out", out, str | os.PathLike | None, "the name of a folder")
-    root = Path(out) if out is not None else plan.folder
+    root = checked_name(out, "--out") if out is not None else plan.folder
     check_plan(plan, root, existing)
     runs: list[Run] = []
     stopping = False

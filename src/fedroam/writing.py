@@ -25,11 +25,13 @@ else:
 
 
 def checked_name(path: str | Path, owner: str = "") -> Path:
-    """The path, where the system takes such a name: no part of it is too long, and it holds no NUL.
+    """The path, where the system takes such a name: it is not empty, no part is too long, and it holds no NUL.
 
     Nothing need be there. Raises InputError, in the name of the option or setting `owner`.
     """
     check_type(owner or "path", path, str | os.PathLike, "the name of one file or folder")
+    if not os.fspath(path):
+        raise InputError(f"{owner or 'path'} '': an empty name; allowed is the name of a file or folder")
     try:
         os.lstat(path)
     except ValueError:
@@ -67,7 +69,7 @@ def _put_into_place(path: Path) -> Iterator[tuple[int, Path]]:
         os.replace(aside, name)  # noqa: PTH105
     except Exception as error:
         Path(aside).unlink(missing_ok=True)  # a full disk leaves neither half a file nor the place it takes
-        if isinstance(error, OSError) and error.filename == aside:
+        if isinstance(error, OSError) and error.filename in (None, aside):  # none: while it was written
             error.filename = name  # the one that whoever reads the message knows
         raise
 
@@ -147,8 +149,13 @@ def write_named(path: Path, write: Callable[[Path], object]) -> None:
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         write(path)
-    else:
+        return
+    try:
         write_aside(target, write)
+    except OSError as error:
+        if error.filename == str(target):
+            error.filename = str(path)  # as the user has called it
+        raise
 
 
 def take_lock(path: Path, patience: float = 0.0) -> IO[str] | None:

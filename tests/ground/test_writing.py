@@ -17,7 +17,7 @@ from fedroam.errors import InputError
 from fedroam.recording import write_csv, write_named_csv
 from fedroam.sweep import open_sweep
 from fedroam.traces import Trace, read_trace, write_trace
-from fedroam.writing import write_aside, write_named
+from fedroam.writing import write_aside, write_named, write_text
 
 TABLE = pd.DataFrame({"a": [1, 2], "b": [0.5, 0.25]})
 TRACE = Trace(
@@ -90,12 +90,30 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
     assert caught.value.filename == str(tmp_path / "none" / "a.txt")
 
 
-@pytest.mark.parametrize("name", ["x" * 256, "a/" * 3000, "a\0b"], ids=["part", "whole", "NUL"])
+def test_a_full_disk_is_told_with_the_file_that_it_was_full_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system names none while a file is written; as the user has called it, where the user has."""
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: 'facts\.json'"):
+        write_text(Path("facts.json"), "{}")
+    with pytest.raises(OSError, match=r"No space left on device: 'own\.csv'"):
+        write_named_csv(Path("own.csv"), TABLE)
+    with pytest.raises(OSError, match=r"No such file or directory: 'none/own\.csv'"):
+        write_named_csv(Path("none/own.csv"), TABLE)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 256, "a/" * 3000, "a\0b"], ids=["none", "part", "whole", "NUL"])
 @pytest.mark.parametrize(
     "read",
     [fr.open_run, fr.open_runs, open_sweep, read_trace, fr.use, lambda name: fr.run(fr.Experiment(), name)],
     ids=["run", "runs", "sweep", "trace", "use", "out"],
 )
 def test_a_name_that_the_system_does_not_take(name: str, read: Callable[[str], object]) -> None:
-    with pytest.raises(InputError, match=r"a name (that is too long|with NUL)"):
+    with pytest.raises(InputError, match=r"a name (that is too long|with NUL)|an empty name"):
         read(name)
