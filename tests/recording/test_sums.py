@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from fedroam.interrupts import Interrupted
 from fedroam.recording import checkpoint, damage, files, held, lasting, open_run, pieces, take_lock
 from fedroam.runner import run
 from fedroam.writing import write_aside
-from support.commands import Commands
+from support.commands import Commands, contents
 from support.run_folders import of_before_there_was_a_manifest
 from support.tiny import tiny
 
@@ -242,6 +243,61 @@ def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path: Path) -> None
         write_aside(tmp_path / "facts.json", full)
     assert [p.name for p in tmp_path.iterdir()] == ["facts.json"]
     assert json.loads((tmp_path / "facts.json").read_text()) == {"a": 1}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
+def test_a_large_checkpoint_that_finds_no_room_is_told_with_its_file(tmp_path: Path) -> None:
+    """It is written by a library of its own, which names none."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    large = {"models": np.arange(files.SHORT, dtype=np.float32)}
+    resource.setrlimit(resource.RLIMIT_FSIZE, (files.SHORT, hard))
+    try:
+        with pytest.raises(OSError, match=r"File too large: .*round-00000003\.safetensors'"):
+            checkpoint.save(tmp_path, 3, "d", large)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_checkpoints_that_are_gone_are_told_and_nothing_takes_the_place_of_recorded_rounds(
+    half: Path, tmp_path: Path, fr: Commands
+) -> None:
+    folder = copy(half, tmp_path / "run")
+    shutil.rmtree(folder / "checkpoints")
+    before = contents(folder)
+    gone = f"{folder / 'checkpoints'}: the checkpoint of round 3, which run.json tells of, is missing; there is none"
+    assert damage(folder) == [gone]
+    answer = fr("verify", str(folder))
+    assert (answer.code, gone in answer.err) == (2, True)
+    with pytest.raises(InputError, match="there is none: bring it back, or delete the run's folder to begin"):
+        run(small(), folder)
+    assert contents(folder).items() >= before.items()
+    assert run(small(), folder, existing="replace").done
+
+
+def test_the_newest_checkpoint_that_is_gone_is_told_and_the_one_before_gives_the_same(
+    half: Path, whole: Path, tmp_path: Path
+) -> None:
+    folder = copy(half, tmp_path / "run")
+    (folder / "checkpoints" / "round-00000003.safetensors").unlink()
+    (told,) = damage(folder)
+    assert told.endswith("is missing; the newest is round-00000002.safetensors")
+    resumed = run(small(), folder)
+    pd.testing.assert_frame_equal(resumed.clients, open_run(whole).clients, check_exact=True)
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_begins_again(whole: Path, tmp_path: Path) -> None:
+    def stop(*_: object) -> None:
+        raise Interrupted("here")
+
+    with pytest.raises(Interrupted):
+        run(small(), tmp_path / "run", observer=stop, checkpoint_pause=3600.0)
+    assert not (tmp_path / "run" / "checkpoints").exists()
+    assert damage(tmp_path / "run") == []
+    resumed = run(small(), tmp_path / "run")
+    pd.testing.assert_frame_equal(resumed.clients, open_run(whole).clients, check_exact=True)
 
 
 def edited(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:

@@ -16,17 +16,17 @@ from typing import IO, Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as made_in_memory
-from safetensors.numpy import save_file
 
 from fedroam.errors import FedroamError, InputError
 from fedroam.facts import json_object
-from fedroam.recording.files import SHORT, settle, write_bytes
+from fedroam.recording.files import SHORT, save_tensors, settle, write_bytes
 from fedroam.writing import being_written
 
 KEEP = 2  # the newest, and the one before it should the newest be lost to a failing disk
 # Bytes from which on an array whose rows are all the same is written as one of them, as the models of all clients are
 # before the first round.
 LARGE = 2**20
+BEGIN_ANEW = "delete the run's folder to begin anew, as --fresh of run and sweep does"
 NOT_YET = 64 * "?"  # stands where the sum will, which is as long
 MOST_ROWS = 2**24  # of an array that is written as one of its rows
 BLOCK = 2**20  # bytes that are read back at a time
@@ -159,7 +159,7 @@ def draft(folder: Path, round: int, digest: str, arrays: Mapping[str, np.ndarray
         )
     with contextlib.ExitStack() as held:
         aside = held.enter_context(being_written(path))
-        save_file(written, aside, metadata=metadata)
+        save_tensors(written, aside, metadata)
         return Draft(path, aside, facts, told, held.pop_all())
 
 
@@ -177,6 +177,17 @@ def prune(folder: Path) -> None:
 def kept(folder: Path) -> list[Path]:
     """The checkpoints in a folder, the newest last."""
     return sorted(p for p in folder.glob("round-*.safetensors") if re.fullmatch(r"round-\d{8}", p.stem))
+
+
+def lost(folder: Path, round: int) -> str:
+    """What is wrong where a run says that it was made safe up to a round and its checkpoints do not reach it; empty
+    where they do. A run that was ended before its first one has lost nothing."""
+    there = kept(folder)
+    reached = int(there[-1].stem.removeprefix("round-")) if there else 0
+    if reached >= round:
+        return ""
+    found = f"the newest is {there[-1].name}" if there else "there is none"
+    return f"{folder}: the checkpoint of round {round}, which run.json tells of, is missing; {found}"
 
 
 def newest(folder: Path) -> Path | None:
@@ -200,7 +211,7 @@ def load(path: Path, digest: str) -> Checkpoint:
     experiment than the one with this digest.
     """
     older = sorted(path.parent.glob("round-*.safetensors"))[:-1]
-    way_out = f"delete it to go on from {older[-1].name}" if older else "delete it to begin anew"
+    way_out = f"delete it to go on from {older[-1].name}" if older else BEGIN_ANEW
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)

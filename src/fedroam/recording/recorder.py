@@ -106,9 +106,16 @@ class Recorder:
                 path.unlink()
 
     def restore(self) -> tuple[int, dict[str, np.ndarray]] | None:
-        """The newest checkpoint, or None; what a kill left behind is dropped: pieces beyond it, half files."""
+        """The newest checkpoint, or None; what a kill left behind is dropped: pieces beyond it, half files.
+
+        Raises InputError, before anything is dropped, where the newest is damaged, or there is none of a run that had
+        one: to begin anew would take the place of the rounds that it has recorded.
+        """
         self.made_safe()
         newest = checkpoint.newest(self.folder / "checkpoints")
+        gone = checkpoint.lost(self.folder / "checkpoints", self.status["round"])
+        if newest is None and gone:
+            raise InputError(f"{gone}: bring it back, or {checkpoint.BEGIN_ANEW}")
         found = None if newest is None else checkpoint.load(newest, self.status["digest"])
         self._pieces.drop_after(-1 if found is None else found.round)
         for rows in self._pending.values():  # gathered since, where a run goes back to it

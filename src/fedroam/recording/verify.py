@@ -72,7 +72,8 @@ def _listed(path: Path, facts: Mapping[str, Any]) -> list[str]:
 
 def _unfinished(run: Run) -> list[str]:
     """What is wrong with the checkpoints of an unfinished run and the pieces that each vouches for."""
-    told = []
+    gone = checkpoint.lost(run.folder / "checkpoints", run.status["round"])
+    told = [gone] if gone else []
     for path in checkpoint.kept(run.folder / "checkpoints"):
         try:
             found = checkpoint.load(path, run.status["digest"])
