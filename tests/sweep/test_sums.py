@@ -98,6 +98,36 @@ def test_a_damaged_ledger_is_not_gone_on_with(folder: Path, plan: SweepPlan, who
     assert sweep_damage(folder) == []
 
 
+@pytest.mark.parametrize("text", ["", "[]", "{}", "\udcff"], ids=["emptied", "list", "object", "bytes"])
+def test_a_ledger_that_says_nothing_is_found_again_from_the_runs(
+    text: str, folder: Path, plan: SweepPlan, whole: Path
+) -> None:
+    """Whatever else somebody keeps in the folder, as a report with its figures."""
+    (folder / "seed-0").mkdir()
+    (folder / "report.html").write_text("mine")
+    (folder / "sweep.json").write_text(text, errors="surrogateescape")
+    with pytest.raises(InputError, match=r"sweep.json: damaged.* delete the file, and fedroam sweep"):
+        run_sweep(plan, folder, workers=1)
+    (folder / "sweep.json").unlink()
+    kept = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/rounds.parquet")}
+    same(run_sweep(plan, folder, workers=1), open_sweep(whole))
+    assert kept == {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/rounds.parquet")}
+    assert (folder / "report.html").read_text() == "mine"
+
+
+def test_a_folder_of_something_else_is_no_sweep_s(plan: SweepPlan, tmp_path: Path) -> None:
+    (tmp_path / "seed-0").mkdir()
+    with pytest.raises(InputError, match="not empty and not the folder of a sweep"):
+        run_sweep(plan, tmp_path, workers=1)
+
+
+def test_the_place_of_the_runs_is_a_file(plan: SweepPlan, tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("mine")
+    with pytest.raises(InputError, match="runs: is a file; a sweep keeps its runs in a folder of that name"):
+        run_sweep(plan, tmp_path, workers=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
 def test_a_sweep_of_before_there_were_sums(folder: Path, plan: SweepPlan, whole: Path, fr: Commands) -> None:
     of_before_sweeps_had_sums(folder)
     same(open_sweep(folder), open_sweep(whole))

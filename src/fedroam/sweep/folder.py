@@ -276,16 +276,21 @@ def open_sweep(folder: str | Path) -> Sweep:
         raise InputError(f"{folder}: no such folder")
     if not (sweep.folder / FILE).exists():
         raise InputError(f"{folder}: no sweep here ({FILE} is missing); fedroam sweep makes one")
-    if sweep.info.get("format") != 1 or not sweep.info.keys() >= {"name", "varied", "runs", "records"}:
-        raise InputError(f"{sweep.folder / FILE}: damaged, or written by another version of fedroam")
     try:
-        check_summed(sweep.info, sweep.folder / FILE)
+        _check_whole(sweep.info, sweep.folder / FILE)
     except InputError as error:
         raise InputError(
             f"{error}; delete the file, and fedroam sweep finds the finished runs again"
         ) from None
-    checked_facts(sweep.info, _Asked, sweep.folder / FILE)
     return sweep
+
+
+def _check_whole(info: dict[str, Any], path: Path) -> None:
+    """Raise InputError where `sweep.json` is not what a sweep writes."""
+    if info.get("format") != 1 or not info.keys() >= {"name", "varied", "runs", "records"}:
+        raise InputError(f"{path}: damaged, or written by another version of fedroam")
+    check_summed(info, path)
+    checked_facts(info, _Asked, path)
 
 
 def sweep_damage(folder: Path) -> list[str]:

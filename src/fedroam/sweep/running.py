@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from fedroam.sweep.scale import one_scale
 from fedroam.sweep.sharing import offer_shared, write_shared
 from fedroam.sweep.worker import Setup
 from fedroam.tracking import check_trackers
-from fedroam.writing import half_written
+from fedroam.writing import checked_name, half_written
 
 SHARED = ".data"  # the data of the runs in hand, below the sweep's folder; gone when the sweep ends
 
@@ -73,7 +74,7 @@ def run_sweep(
     check_trackers(track)
     if only is None:
         plan = one_scale(plan)
-    root = Path(out) if out is not None else plan.folder
+    root = checked_name(out, "--out") if out is not None else plan.folder
     chosen = plan
     if only is not None:
         chosen = replace(plan, runs=tuple(run for run in plan.runs if run.experiment.digest in only))
@@ -300,12 +301,20 @@ def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str
     """What the ledger of a folder says of runs; refuses a folder that is not for this sweep. Writes nothing."""
     if not folder_at(root):
         return {}
-    if not (root / FILE).exists():
+    if os.path.lexists(root / RUNS) and not (root / RUNS).is_dir():
+        raise InputError(
+            f"{root / RUNS}: is a file; a sweep keeps its runs in a folder of that name: move it away, or choose "
+            "another --out"
+        )
+    # What else lies in it, such as a figure, does not matter where a run of this very sweep tells whose it is.
+    known = any((run_folder(root, digest) / "run.json").is_file() for digest in plan.distinct)
+    if not (root / FILE).exists() and not known:
         strange = [
             path.name for path in root.iterdir() if path.name not in (RUNS, SOURCE, ".lock", ".token", SHARED)
         ]
         if any(not half_written(name) for name in strange) or (root / "run.json").exists():
             raise InputError(f"{root}: not empty and not the folder of a sweep; choose another --out")
+    if not (root / FILE).exists():
         return {}
     there = open_sweep(root)
     digests = {row["digest"] for row in there.info["runs"]}
