@@ -202,6 +202,10 @@ def test_it_is_told_who_else_must_know(site: Path, call: Commands) -> None:
         (["site", "init", "lab", "--experiment", "net.toml", "--address", "h:1"], "lab: is not empty"),
         (["site", "init", "new", "--experiment", "net.toml", "--address", "no port"], "address = 'no port'"),
         (["site", "init", "new", "--experiment", "net.toml", "--address", "h:1", "--name", "A b"], "name = 'A b'"),
+        (
+            ["site", "init", "new", "--experiment", "net.toml", "--address", "h:1", "--name", ""],
+            "name = '': allowed are 1 to 40 lower-case letters",
+        ),
         (["site", "init", "new", "--experiment", "net.toml", "--address", "h:1", "--days", "0"], "--days 0"),
         (["site", "init", "new", "--experiment", "net.toml", "--address", "h:1", "--set", "device=cuda"], "allowed"),
         (
@@ -213,6 +217,7 @@ def test_it_is_told_who_else_must_know(site: Path, call: Commands) -> None:
         (["node", "--site", "lab/site.toml", "--name", "client-77"], "has no node 'client-77'"),
         (["node", "--site", "lab/site.toml", "--name", "server"], "fedroam deploy"),
         (["node", "--site", "lab", "--name", "client-00"], "allowed is the site.toml"),
+        (["node", "--site", "empty/site.toml", "--name", "client-00"], "name: is missing: this file is empty"),
         (["deploy", "--site", "lab/site.toml", "--patience", "-1"], "--patience -1"),
         (["deploy", "--site", "lab/site.toml", "--resume", "--fresh"], "--resume and --fresh"),
         (["deploy", "--site", "lab/site.toml", "--address", "256.1.1.1:1"], "cannot be served at"),
@@ -223,6 +228,8 @@ def test_it_is_told_who_else_must_know(site: Path, call: Commands) -> None:
 )  # fmt: skip
 def test_wrong_input_is_one_line(words: list[str], told: str, site: Path, call: Commands) -> None:
     call.write("many.toml", FEDAVG + "seeds = 2\n")
+    (call.folder / "empty").mkdir()
+    call.write("empty/site.toml", "")
     answer = call(*words)
     assert answer.code == 2, answer.err
     assert told in answer.err

@@ -8,6 +8,7 @@ import datetime
 import math
 import os
 import select
+import shutil
 import socket
 import ssl
 import stat
@@ -191,11 +192,34 @@ def test_what_a_node_has_must_be_of_one_authority(server: Server, tmp_path: Path
             (right[:300], r"authority\.pem: is no certificate"),
         ):
             own.write_bytes(wrong)
-            with pytest.raises(InputError, match=told):
+            with pytest.raises(InputError, match=told) as caught:
                 credentials(server.folder, server.site, "client-00")
+            assert "http" not in str(caught.value)
     finally:
         own.write_bytes(right)
     assert credentials(server.folder, server.site, "client-00").authority == right
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "certificate.pem",
+            r"certificate\.pem: is no certificate of a node \(wanted is PEM, whole, from -----BEGIN C",
+        ),
+        ("key.pem", r"key\.pem: is no private key \(wanted is PEM, whole, from -----BEGIN PRIVATE KEY"),
+    ],
+)
+@pytest.mark.parametrize("kept", [0, 100])
+def test_a_damaged_file_of_a_node_is_told_in_our_words(
+    name: str, told: str, kept: int, server: Server, tmp_path: Path
+) -> None:
+    shutil.copytree(server.folder, tmp_path / "copy")
+    path = tmp_path / "copy" / "nodes" / "client-00" / name
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(InputError, match=told) as caught:
+        credentials(tmp_path / "copy", server.site, "client-00")
+    assert "http" not in str(caught.value)
 
 
 def test_a_certificate_of_another_authority_is_not_heard(server: Server, tmp_path: Path) -> None:

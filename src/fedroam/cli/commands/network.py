@@ -143,7 +143,7 @@ def deploy(
     from fedroam.runner import default_folder
 
     if address and not re.match(ADDRESS, address):
-        raise InputError(f"--address {address!r}: {ALLOWED}")
+        raise InputError(f"--address {address!r}: {ALLOWED['address']}")
     if not 0 <= patience <= 30 * 86_400:
         raise InputError(f"--patience {patience:g}: allowed are 0 to {30 * 86_400} seconds")
     home = _home(site)

@@ -31,7 +31,15 @@ from fedroam.deploy.site.file import (
     read_site,
     to_change,
 )
-from fedroam.deploy.site.identity import certified, home_of, key_of, pem, write_certificate, write_secret
+from fedroam.deploy.site.identity import (
+    certificate_of,
+    certified,
+    home_of,
+    key_of,
+    pem,
+    write_certificate,
+    write_secret,
+)
 from fedroam.errors import InputError, MissingExtraError, one_line
 from fedroam.writing import write_aside
 
@@ -157,7 +165,7 @@ def _granted(data: bytes, source: str, site: Site, ticket: _Ticket) -> ec.Ellipt
         proofs = [each.value for each in request.attributes if each.oid == AttributeOID.CHALLENGE_PASSWORD]
         key, signed = request.public_key(), request.is_signature_valid
     except (ValueError, TypeError, *_UNREADABLE) as error:
-        said = one_line(str(error))[:200]
+        said = "wanted is PEM, whole" if "PEM" in str(error) else one_line(str(error))[:200]
         raise InputError(f"{source}: is no certificate signing request ({said})") from None
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise InputError(f"{source}: has a key of another kind; keys are on the curve P-256")
@@ -183,7 +191,7 @@ def _unlike_others(folder: Path, site: Site, name: str, key: ec.EllipticCurvePub
         "the authority": folder / AUTHORITY,
         **{each.name: folder / NODES / each.name / CERTIFICATE for each in site.nodes if each.name != name},
     }.items():
-        if path.is_file() and x509.load_pem_x509_certificate(path.read_bytes()).public_key() == key:
+        if path.is_file() and certificate_of(path.read_bytes()).public_key() == key:
             raise InputError(f"{source}: its key is that of {other}: each node makes one of its own")
 
 

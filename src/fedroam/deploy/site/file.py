@@ -12,6 +12,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fedroam.errors import InputError, unknown
+from fedroam.facts import read_text
 from fedroam.writing import take_lock, write_text
 
 OWN_PART = r"[A-Za-z0-9_-]+\.py"  # the name of a file with the user's own parts, beside the experiment
@@ -24,7 +25,14 @@ BSSID = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
 NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
 PORT = r"(\d{1,4}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 ADDRESS = rf"^[^\s/:\[\]]+:{PORT}$|^\[[0-9a-fA-F:.]+\]:{PORT}$"
-ALLOWED = "allowed is HOST:PORT, with a port of 65535 at most"
+# What patterns say, in words, by key.
+ALLOWED = {
+    "address": "allowed is HOST:PORT, with a port of 65535 at most",
+    "name": "allowed are 1 to 40 lower-case letters a to z, digits and '-', a letter or digit first and last",
+    "serial": "allowed are 2 to 40 hexadecimal digits, 0 to 9 and a to f",
+    "digest": "allowed are 64 hexadecimal digits, 0 to 9 and a to f",
+    "bssid": "allowed are addresses of radios in lower case, as 02:00:00:00:01:00",
+}
 Role = Literal["server", "client", "peer", "access_point"]
 # Who may call whom: nodes of these roles listen, to nodes of those.
 CALLERS: Mapping[Role, tuple[Role, ...]] = {
@@ -208,7 +216,7 @@ class Site(_Checked):
 def read_site(path: Path) -> Site:
     """The site of a file. Raises InputError, which names the key, where it is not one."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(read_text(path))
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; fedroam site init DIR makes a site") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -265,7 +273,13 @@ def _valid(kind: type[C], found: Mapping[str, Any], source: str) -> C:
             *place, name = problem["loc"]
             raise InputError(f"{source}: {key}: {unknown('key', str(name), _keys(kind, place))}") from None
         said = problem["msg"].removeprefix("Value error, ")
-        if problem["type"] == "string_pattern_mismatch" and problem["loc"][-1] == "address":
-            said = ALLOWED
+        if problem["type"] == "missing":
+            said = (
+                "is missing"
+                if found
+                else "is missing: this file is empty; fedroam site init DIR makes a site"
+            )
+        if problem["type"] == "string_pattern_mismatch":
+            said = ALLOWED[next(str(step) for step in reversed(problem["loc"]) if isinstance(step, str))]
         shown = "" if problem["type"] in ("missing", "value_error") else f" = {problem['input']!r:.60}"
         raise InputError(f"{source}: {key}{shown}: {said}") from None

@@ -72,7 +72,7 @@ class Credentials:
 
 def identity_of(certificate: bytes) -> Identity:
     """The identity in a certificate (PEM) whose signature has been checked. Raises ValueError where it has none."""
-    found = x509.load_pem_x509_certificate(certificate)
+    found = certificate_of(certificate)
     names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     told = [
         re.fullmatch(f"fedroam://({NAME})/([a-z_]+)/({NAME})", uri)
@@ -84,6 +84,14 @@ def identity_of(certificate: bytes) -> Identity:
     return Identity(
         site, role, name, f"{found.serial_number:x}", found.not_valid_before_utc, found.not_valid_after_utc
     )
+
+
+def certificate_of(data: bytes) -> x509.Certificate:
+    """The certificate that a PEM file holds. Raises ValueError where it holds none."""
+    try:
+        return x509.load_pem_x509_certificate(data)
+    except ValueError:  # whose words are those of a library, and lead to its page of questions
+        raise ValueError("wanted is PEM, whole, from -----BEGIN CERTIFICATE----- on") from None
 
 
 class Callers:
@@ -225,7 +233,10 @@ def certified(
     """A certificate (PEM) of the site's authority for a node's key, valid for so many days, and the node with its new
     serial number; nothing is written. Raises InputError where the authority's key is not here."""
     authority_key = _key(folder / AUTHORITY_KEY)
-    authority = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
+    try:
+        authority = certificate_of(_read(folder / AUTHORITY))
+    except ValueError as error:
+        raise InputError(f"{folder / AUTHORITY}: is no certificate ({error})") from None
     serial = x509.random_serial_number()
     node = node.model_copy(update={"serial": f"{serial:x}", "revoked": False})
     now = datetime.datetime.now(datetime.UTC)
@@ -274,6 +285,7 @@ def credentials(folder: Path, site: Site, name: str) -> Credentials:
     if (own.site, own.role, own.name) != (site.name, node.role, name):
         raise InputError(f"{home / CERTIFICATE}: is that of {own.role} {own.name!r} of site {own.site!r}")
     try:
+        certificate_of(authority)
         authorities = x509.load_pem_x509_certificates(authority)
     except ValueError as error:
         raise InputError(f"{folder / AUTHORITY}: is no certificate ({error})") from None
@@ -291,7 +303,7 @@ def credentials(folder: Path, site: Site, name: str) -> Credentials:
 def _signed(certificate: bytes, authority: x509.Certificate) -> bool:
     """Whether an authority has signed a certificate (PEM), whenever that is valid."""
     try:
-        x509.load_pem_x509_certificate(certificate).verify_directly_issued_by(authority)
+        certificate_of(certificate).verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
         return False
     return True
@@ -319,7 +331,7 @@ def validity(own: Credentials, name: str) -> str | None:
 def key_of(home: Path, certificate: bytes) -> Path | None:
     """The file in a node's folder with the key of a certificate (PEM): the present one, or the one that was made when
     the certificate was asked for; None where it is neither. Raises InputError where one is no key."""
-    wanted = x509.load_pem_x509_certificate(certificate).public_key()
+    wanted = certificate_of(certificate).public_key()
     for path in (home / KEY, home / NEXT_KEY):
         if path.is_file() and _key(path).public_key() == wanted:
             return path
@@ -343,8 +355,12 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 def _key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(_read(path), None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: it wants a password
-        raise InputError(f"{path}: is no private key ({one_line(str(error))})") from None
+    except TypeError:
+        raise InputError(f"{path}: is a private key with a password; allowed is one without") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise InputError(
+            f"{path}: is no private key (wanted is PEM, whole, from -----BEGIN PRIVATE KEY----- on)"
+        ) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise InputError(f"{path}: is a key of another kind; keys are on the curve P-256")
     return key
