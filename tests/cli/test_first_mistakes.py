@@ -69,3 +69,39 @@ def test_a_sentence_ends_where_it_ends(text: str, expected: str, tmp_path: Path)
 def test_a_pattern_that_begins_with_no_mapping_is_told(state: object) -> None:
     with pytest.raises(InputError, match=f"its state is {type(state).__name__}, expected is a mapping"):
         checked(state, None)  # type: ignore[arg-type]
+
+
+def test_an_empty_name_of_an_experiment_is_told() -> None:
+    with pytest.raises(InputError, match="experiment '': an empty name"):
+        fedroam.plan("")
+
+
+@pytest.mark.parametrize("target", ["none.toml", "link.toml"], ids=["dangling", "loop"])
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_a_link_that_leads_nowhere_is_told(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("link.toml").symlink_to(target)
+    with pytest.raises(InputError, match=f"link.toml: is a link to '{target}', which leads to no file"):
+        fedroam.plan("link.toml")
+
+
+def test_an_experiment_of_another_encoding_is_told_with_a_way_out(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_bytes("rounds = 1\n# für\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"own.toml, line 2: not UTF-8 text \(byte 14 is 0xfc\).*iconv"):
+        fedroam.plan(tmp_path / "own.toml")
+
+
+def test_a_backend_that_matplotlib_does_not_know_is_told(tmp_path: Path) -> None:
+    run = fedroam.run(tiny(rounds=1), tmp_path / "run")
+    done = subprocess.run(
+        [sys.executable, "-m", "fedroam", "report", str(run.folder)],
+        env={**os.environ, "MPLBACKEND": "nonsense"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: MPLBACKEND = 'nonsense' in the environment: allowed are [")
+    assert done.stderr.count("\n") == 1

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import pandas as pd
-from matplotlib.figure import Figure as Drawing
 
 from fedroam.analysis.figures.error_bars import ErrorBars, error_bar_figure
 from fedroam.analysis.figures.heatmap import heatmap_figure
@@ -18,6 +17,9 @@ from fedroam.errors import InputError, unknown
 from fedroam.recording import Run
 from fedroam.study.measures import column
 from fedroam.study.values import Item, Kind, Quotient, Reader, Value, needed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
 
 
 class Figure(Item, Protocol):

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from fedroam.analysis.connectivity.contact_statistics import ContactSequence
 from fedroam.analysis.connectivity.windows import connected_windows
@@ -29,6 +27,9 @@ from fedroam.analysis.figures.drawing import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from fedroam.analysis.connectivity.trajectory import Trajectory
 
 _LENGTHS = 60  # window lengths that are drawn
