@@ -269,7 +269,7 @@ def toml_key_twice(fr: Commands) -> tuple[list[str], list[str]]:
 @case
 def file_not_text(fr: Commands) -> tuple[list[str], list[str]]:
     (fr.folder / "bad.toml").write_bytes(b"\xff\xfe\x00")
-    return ["run", "bad.toml"], ["bad.toml", "cannot be read"]
+    return ["run", "bad.toml"], ["bad.toml, line 1: not UTF-8 text (byte 0 is 0xff)", "iconv -f UTF-16"]
 
 
 # Options

@@ -553,7 +553,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before_it(
 ) -> None:
     monkeypatch.setattr(checkpoint, "SHORT", short)
     if fails == "save":
-        fails = "save_file" if short == 0 else "write_bytes"
+        fails = "save_tensors" if short == 0 else "write_bytes"
     kept = checkpoint.save(tmp_path, 3, "abc", {"a": np.ones(4)})
     before = kept.read_bytes()
 

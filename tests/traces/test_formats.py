@@ -610,7 +610,7 @@ def test_a_target_must_be_named(fr: Commands) -> None:
 def test_latin_text_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "s.tcl"
     path.write_bytes(b"$node_(0) set X_ 0\n# caf\xe9\n")
-    with pytest.raises(InputError, match=r"s\.tcl, line 2: not UTF-8 text \(byte 28 is 0xe9\)"):
+    with pytest.raises(InputError, match=r"s\.tcl, line 2: not UTF-8 text \(byte 24 is 0xe9\)"):
         import_trace(path, format="ns2")
 
 

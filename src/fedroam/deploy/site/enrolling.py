@@ -251,6 +251,8 @@ def _ticket(path: Path) -> _Ticket:
         problem = error.errors()[0]
         key = ".".join(map(str, problem["loc"]))
         raise InputError(f"{path}: is no ticket: {key:.60}: {one_line(problem['msg']):.200}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is no ticket (it is no text in UTF-8)") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is no ticket ({one_line(str(error)):.200})") from None
 
