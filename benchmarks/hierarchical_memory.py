@@ -30,11 +30,11 @@ import torch
 from fedroam.components import Part, build, register
 from fedroam.data import memory
 from fedroam.experiment import Experiment
-from fedroam.interrupts import Interrupted
 from fedroam.learning import Engine, Learner, Models, Task
 from fedroam.measurement import Measurement
 from fedroam.randomness import stream
 from fedroam.runner import run
+from fedroam.terminal.interrupts import Interrupted
 
 GIB = 2**30
 IDLE: list[bool] = []  # not empty: devices give back what they get

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from fedroam.errors import FedroamError, InputError
     from fedroam.experiment import Experiment
     from fedroam.handover import export_model, final_model, predict
-    from fedroam.interrupts import Interrupted
     from fedroam.planning import Plan, SweepPlan, plan, sweep_plan
     from fedroam.recording import Run, open_run, open_runs
     from fedroam.runner import run, run_plan
     from fedroam.sweep import Sweep, open_sweep
     from fedroam.sweep.running import run_sweep
+    from fedroam.terminal.interrupts import Interrupted
 
 # Loaded when first asked for, so that `fedroam --help` does not wait for torch.
 _NAMES = {
@@ -28,14 +28,14 @@ _NAMES = {
     "errors": ("FedroamError", "InputError"),
     "experiment": ("Experiment",),
     "handover": ("export_model", "final_model", "predict"),
-    "interrupts": ("Interrupted",),
+    "terminal.interrupts": ("Interrupted",),
     "planning": ("Plan", "SweepPlan", "plan", "sweep_plan"),
     "recording": ("Run", "open_run", "open_runs"),
     "runner": ("run", "run_plan"),
     "sweep": ("Sweep", "open_sweep"),
     "sweep.running": ("run_sweep",),
 }
-_LIGHT = ("errors", "interrupts")  # which load no other library
+_LIGHT = ("errors", "terminal.interrupts")  # which load no other library
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 __version__ = "0.1.0"
 __all__ = [

@@ -15,6 +15,7 @@ import contextlib
 import gc
 import importlib
 import importlib.util
+import inspect
 import math
 import numbers
 import re
@@ -32,9 +33,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from typing_extensions import override
 
+from fedroam.arguments import checked
 from fedroam.errors import InputError, unknown
 from fedroam.facts import BeyondLimits, within_limits
-from fedroam.writing import checked_name
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,13 @@ ROOMS = (
     "fedroam.execution",
 )
 
+# What pydantic would pass over that is misspelt; what `field` says itself is not said twice.
+_FIELD_KNOWS = {*inspect.signature(Field).parameters} - {
+    "default",
+    "description",
+    "json_schema_extra",
+    "extra",
+}
 USED = "fedroam_use_"  # before the stem of a file: the name of the module that `use` makes of it
 
 _registry: dict[str, dict[str, type[Part]]] = {family: {} for family in _EVERY}
@@ -192,17 +200,34 @@ class Part(BaseModel):
         return ()
 
 
+@checked()
 def field(
-    default: Any, about: str, *, unit: str = "", identity: bool = True, later: bool = False, **limits: Any
+    default: Any,
+    about: str,
+    *,
+    unit: str = "",
+    identity: bool = True,
+    later: bool = False,
+    gt: float | None = None,
+    ge: float | None = None,
+    lt: float | None = None,
+    le: float | None = None,
+    **more: Any,
 ) -> Any:
     """A hyperparameter: default value, what it means, its unit, and limits (`gt`, `ge`, `lt`, `le`).
 
     `identity=False` marks a field that cannot change results (a number of threads): it is left out of the
     digest that identifies a run. `later=True` marks one that was added to a part whose digests are known: at its
     default, which must be what was done before, it is left out, too. Without default: `field(..., "about")`.
+    `more` is what pydantic's `Field` knows.
     """
+    for name in more:
+        if name not in _FIELD_KNOWS:
+            raise unknown("limit of a field", name, _FIELD_KNOWS)
     extra: JsonDict = {"unit": unit, "identity": identity, "later": later}
-    return Field(default, description=about, json_schema_extra=extra, **limits)
+    limits = {"gt": gt, "ge": ge, "lt": lt, "le": le}
+    given: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+    return Field(default, description=about, json_schema_extra=extra, **given, **more)
 
 
 def _declared(info: FieldInfo) -> JsonDict:
@@ -232,6 +257,7 @@ def identifies(info: FieldInfo, value: Any) -> bool:
 P = TypeVar("P", bound=type[Part])
 
 
+@checked(kind="a name of letters, digits, '_', '-', '+' and '.'")
 def register(family: str, kind: str, source: str = "") -> Callable[[P], P]:
     """Class decorator: make a part known as `kind` of `family` (see `FAMILIES` and `NODE_FAMILIES`).
 
@@ -240,7 +266,7 @@ def register(family: str, kind: str, source: str = "") -> Callable[[P], P]:
     """
     if family not in _EVERY:
         raise unknown("family of parts", family, _EVERY)
-    if not isinstance(kind, str) or not _NAME.fullmatch(kind) or kind in _VALUES:
+    if not _NAME.fullmatch(kind) or kind in _VALUES:
         raise InputError(
             f"{family} kind {kind!r}: allowed is a name of letters, digits, '_', '-', '+' and '.' that begins with "
             f"a letter, but not {', '.join(_VALUES)}, which are values in TOML"
@@ -310,9 +336,10 @@ class _AsItStands(SourceFileLoader):
         raise OSError("not asked for")
 
 
+@checked()
 def use(file: str | Path, owner: str = "--use") -> None:
     """Load the parts in a user's own Python file (`--use my_part.py`); `owner` is what messages say that it is of."""
-    path = checked_name(file, owner).absolute()
+    path = Path(file).absolute()
     if not path.is_file():
         raise InputError(
             f"{owner} {file}: {'is a folder, allowed is a file' if path.is_dir() else 'no such file'}"
@@ -393,7 +420,7 @@ def build(family: str, value: Part | str | Mapping[str, Any]) -> Part:
         return value
     if isinstance(value, str):
         value = {"kind": value}
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise InputError(f"[{family}]: found {value!r}, allowed is the name of a kind or a table of settings")
     fields = dict(value)
     kind = fields.pop("kind", _EVERY[family].default)

@@ -10,7 +10,6 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import UnionType
 from typing import TextIO
 
 SHOWN = 80  # characters of a value that was found
@@ -91,12 +90,11 @@ def unknown(what: str, found: str, known: Iterable[str]) -> InputError:
     return InputError(f"unknown {what} {found!r}: allowed are {', '.join(names) or '(none)'}{hint}")
 
 
-def check_type(owner: str, found: object, wanted: type | UnionType, way: str) -> None:
-    """Raise InputError where a script has given something else than is wanted; `way` says what is allowed."""
-    if not isinstance(found, wanted):
-        shown = repr(found)
-        shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
-        raise InputError(f"{owner}: found {shown} ({type(found).__name__}), allowed is {way}")
+def wrong(owner: str, found: object, way: str) -> InputError:
+    """The error for what a script has given that is not what is wanted; `way` says what is allowed."""
+    shown = repr(found)
+    shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
+    return InputError(f"{owner}: found {shown} ({type(found).__name__}), allowed is {way}")
 
 
 def told(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import tomli_w
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
 
+from fedroam.arguments import checked
 from fedroam.components import (
     FAMILIES,
     Part,
@@ -212,6 +213,7 @@ class Experiment(BaseModel):
         """What identifies a run: SHA-256 over every setting that can change its results (hex)."""
         return _digest(self._identity())
 
+    @checked()
     def digests(self, seeds: Iterable[int]) -> list[str]:
         """The digests of this experiment with other seeds: what a seed does not change is collected once."""
         identity = self._identity()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import os
 import time
 import warnings
 import zlib
@@ -17,12 +16,12 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fedroam.arguments import checked
 from fedroam.clock import TIME
-from fedroam.errors import FedroamError, InputError, check_type, own_line, told
+from fedroam.errors import FedroamError, InputError, own_line, told
 from fedroam.execution import WorkersLost
 from fedroam.experiment import Experiment
 from fedroam.federation import judged_by
-from fedroam.interrupts import Interrupted, interrupts
 from fedroam.measurement import Measurement, RoundResult, evaluate
 from fedroam.planning import Plan, PlannedRun
 from fedroam.randomness import global_states
@@ -44,9 +43,9 @@ from fedroam.recording.models import DESCRIPTION, FILE
 from fedroam.scene import Scene, describe, describe_input, partition_table, prepare
 from fedroam.simulation import begin, play_round
 from fedroam.state import State, final_models
+from fedroam.terminal.interrupts import Interrupted, interrupts
 from fedroam.tracking import End, TrackedRun, Tracker
 from fedroam.tracking import begin as begin_tracking
-from fedroam.writing import checked_name
 
 TRIES = 3  # losses of workers with no checkpoint between them
 
@@ -72,6 +71,7 @@ class RunEvents:
         """The last round is over, its checkpoint written."""
 
 
+@checked(experiment="an Experiment, as plan(...).runs[0].experiment is one")
 def run(
     experiment: Experiment,
     out: str | Path | None = None,
@@ -100,9 +100,7 @@ def run(
     how many threads to compute from then on (None: as the engine's settings say). Raises InputError for wrong input,
     FedroamError where the run fails, Interrupted when Ctrl-C stopped it (a checkpoint is written first).
     """
-    check_type("run", experiment, Experiment, "an Experiment, as plan(...).runs[0].experiment is one")
-    check_type("run: out", out, str | os.PathLike | None, "the name of a folder")
-    folder = checked_name(out, "--out") if out is not None else default_folder(experiment)
+    folder = Path(out) if out is not None else default_folder(experiment)
     status = {
         "format": 1,
         "name": experiment.name,
@@ -528,6 +526,7 @@ def default_folder(experiment: Experiment) -> Path:
     return Path("runs") / f"{experiment.name}-{family[:8]}" / f"seed-{experiment.seed}"
 
 
+@checked(plan="what plan(...) gives")
 def run_plan(
     plan: Plan,
     out: str | Path | None = None,
@@ -545,9 +544,7 @@ def run_plan(
     `trackers()` for its trackers.
     Raises what `run` does; Interrupted, too, where Ctrl-C came in the last round of a run that others follow.
     """
-    check_type("run_plan", plan, Plan, "what plan(...) gives")
-    check_type("run_plan: out", out, str | os.PathLike | None, "the name of a folder")
-    root = checked_name(out, "--out") if out is not None else plan.folder
+    root = Path(out) if out is not None else plan.folder
     check_plan(plan, root, existing)
     runs: list[Run] = []
     stopping = False

@@ -12,8 +12,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
+from fedroam.arguments import check_fields
 from fedroam.errors import InputError, MissingExtraError, unknown
 from fedroam.experiment import Experiment
 
@@ -32,6 +33,9 @@ class TrackedRun:
     folder: Path
     variant: str = ""
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @property
     def name(self) -> str:
         """`VARIANT/seed-SEED`, or `seed-SEED`."""
@@ -49,6 +53,7 @@ class TrackedRun:
         return flat
 
 
+@runtime_checkable
 class Tracker(Protocol):
     """Whoever is told what a run measures, while it runs."""
 

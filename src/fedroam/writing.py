@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from fedroam.errors import InputError, check_type
+from fedroam.errors import InputError, wrong
 
 if sys.platform != "win32":
     import fcntl
@@ -24,14 +24,21 @@ else:
     NO_LINK = 0
 
 
+A_NAME = "the name of one file or folder"
+
+
 def checked_name(path: str | Path, owner: str = "") -> Path:
-    """The path, where the system takes such a name: it is not empty, no part is too long, and it holds no NUL.
+    """The path, where the system takes such a name: no part of it is too long, it holds no NUL, and it is not empty,
+    which would mean the folder that one happens to be in.
 
     Nothing need be there. Raises InputError, in the name of the option or setting `owner`.
     """
-    check_type(owner or "path", path, str | os.PathLike, "the name of one file or folder")
-    if not os.fspath(path):
-        raise InputError(f"{owner or 'path'} '': an empty name; allowed is the name of a file or folder")
+    if not isinstance(path, str | os.PathLike):
+        raise wrong(owner or "path", path, A_NAME)
+    if not os.fspath(path).strip():
+        raise InputError(
+            f"{owner or 'path'} {str(path)!r}: allowed is the name of a file or folder, '.' for this one"
+        )
     try:
         os.lstat(path)
     except ValueError:
@@ -44,6 +51,17 @@ def checked_name(path: str | Path, owner: str = "") -> Path:
             told = f"its longest part has {longest} characters, allowed are about 255, and 4096 in all"
             raise InputError(f"{owner} {str(path)!r}: a name that is too long: {told}".strip()) from None
     return Path(path)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that the user named, and those above it, where there is none. Raises InputError where none can be
+    made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be made ({error.strerror or error}); allowed is a folder that is there, or can be"
+        ) from None
 
 
 def half_written(name: str) -> bool:

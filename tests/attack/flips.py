@@ -15,11 +15,11 @@ from attack import mutations
 from attack.targets import Silent, Target, held, laid, swept
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
-from fedroam.interrupts import Interrupted
 from fedroam.recording import damage, runs_below
 from fedroam.recording.run import TABLES, Run
 from fedroam.runner import run
 from fedroam.sweep import open_sweep, sweep_damage
+from fedroam.terminal.interrupts import Interrupted
 from support.tiny import tiny
 
 Folder = Mapping[str, bytes]  # every file by its path within it

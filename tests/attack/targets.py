@@ -48,7 +48,6 @@ from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.handover import export_model, final_model, predict
 from fedroam.handover.predictions import array_in
-from fedroam.interrupts import Interrupted
 from fedroam.measurement import evaluate
 from fedroam.mobility import Paths
 from fedroam.models.network import Network
@@ -68,6 +67,7 @@ from fedroam.study.planned_looks import FILE as FILE_OF_LOOKS
 from fedroam.study.planned_looks import plan_looks, planned_looks
 from fedroam.sweep import messages, open_sweep
 from fedroam.sweep.running import run_sweep
+from fedroam.terminal.interrupts import Interrupted
 from fedroam.traces import Trace, import_trace, read_trace, write_trace
 from fedroam.traces.log import read_log
 from support.commands import TINY

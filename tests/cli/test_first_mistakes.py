@@ -72,7 +72,7 @@ def test_a_pattern_that_begins_with_no_mapping_is_told(state: object) -> None:
 
 
 def test_an_empty_name_of_an_experiment_is_told() -> None:
-    with pytest.raises(InputError, match="experiment '': an empty name"):
+    with pytest.raises(InputError, match="source '': allowed is the name of a file"):
         fedroam.plan("")
 
 

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from fedroam.cli.going_on import command, going_on
-from fedroam.interrupts import STOPPED, Interrupted
+from fedroam.terminal.interrupts import STOPPED, Interrupted
 from support.commands import Commands
 
 

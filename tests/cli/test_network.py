@@ -14,8 +14,8 @@ import pytest
 from fedroam.deploy.site.file import FILE, KEY, NODES, read_site
 from fedroam.deploy.site.push import _files
 from fedroam.errors import InputError
-from fedroam.interrupts import STOPPED
 from fedroam.recording import open_run
+from fedroam.terminal.interrupts import STOPPED
 from support.commands import TINY, Commands
 from support.tiny import same_tables
 from support.waiting import HANGS

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fedroam.recording import open_run
-from fedroam.streams import Unfailing, output_lost, unfailing, unfailing_streams
 from fedroam.sweep import open_sweep
+from fedroam.terminal.streams import Unfailing, output_lost, unfailing, unfailing_streams
 from support.commands import TINY
 
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full and a POSIX shell")

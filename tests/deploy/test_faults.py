@@ -26,9 +26,9 @@ from fedroam.deploy.site.file import FILE, read_site
 from fedroam.deploy.site.identity import credentials
 from fedroam.errors import FedroamError
 from fedroam.federation import access_point
-from fedroam.interrupts import Interrupted
 from fedroam.recording import open_run
 from fedroam.runner import run
+from fedroam.terminal.interrupts import Interrupted
 from support.cutting import CuttingLink, Gate
 from support.losing import same_runs, without
 from support.sites import LocalSite, free_port, living

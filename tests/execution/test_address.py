@@ -16,7 +16,7 @@ import pytest
 from fedroam.errors import InputError
 from fedroam.execution import address, cluster
 from fedroam.execution.address import check_reachable, check_same, place
-from fedroam.interrupts import STOPPED
+from fedroam.terminal.interrupts import STOPPED
 from support.commands import Commands
 from support.ray_nodes import installed_ray
 from support.sites import free_port

@@ -12,10 +12,10 @@ import pytest
 from execution.test_equality import same
 from fedroam.errors import FedroamError
 from fedroam.experiment import Experiment
-from fedroam.interrupts import Interrupted
 from fedroam.measurement import Measurement
 from fedroam.recording import Run
 from fedroam.runner import run
+from fedroam.terminal.interrupts import Interrupted
 from support.spreading import InProcess, crew_of, spread_out
 from support.tiny import tiny
 

@@ -231,7 +231,7 @@ def test_use_loads_a_file_once_and_again(tmp_path: Path) -> None:
         (OWN.replace('"own"', '"nan"'), "objective kind 'nan': allowed is a name of letters"),
         (OWN.replace('"own"', '"3d"'), "objective kind '3d': allowed is a name of letters"),
         (OWN.replace('"own"', '""'), "objective kind '': allowed is a name of letters"),
-        (OWN.replace('"own"', "7"), "objective kind 7: allowed is a name of letters"),
+        (OWN.replace('"own"', "7"), "register: kind: found 7 (int), allowed is a name of letters"),
         (OWN.replace('"own"', '"cross_entropy"'), "objective kind 'cross_entropy' is already taken"),
     ],
 )

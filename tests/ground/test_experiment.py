@@ -57,18 +57,26 @@ def test_numbers_of_numpy_are_numbers() -> None:
 @pytest.mark.parametrize(
     ("name", "given", "says"),
     [
-        ("run", ["quickstart"], "run: found 'quickstart' (str), allowed is an Experiment"),
-        ("run", [{"clients": 3}], "run: found {'clients': 3} (dict), allowed is an Experiment"),
-        ("run", [tiny(), 5], "run: out: found 5 (int), allowed is the name of a folder"),
-        ("run_plan", ["quickstart"], "run_plan: found 'quickstart' (str), allowed is what plan(...) gives"),
-        ("run_sweep", ["mine"], "run_sweep: found 'mine' (str), allowed is what sweep_plan(...) gives"),
+        ("run", ["quickstart"], "run: experiment: found 'quickstart' (str), allowed is an Experiment"),
+        ("run", [{"clients": 3}], "run: experiment: found {'clients': 3} (dict), allowed is an Experiment"),
+        ("run", [tiny(), 5], "run: out: found 5 (int), allowed is the name of one file or folder"),
+        (
+            "run_plan",
+            ["quickstart"],
+            "run_plan: plan: found 'quickstart' (str), allowed is what plan(...) gives",
+        ),
+        ("run_sweep", ["mine"], "run_sweep: plan: found 'mine' (str), allowed is what sweep_plan(...) gives"),
         (
             "open_runs",
             [["a", "b"]],
-            "path: found ['a', 'b'] (list), allowed is the name of one file or folder",
+            "open_runs: folder: found ['a', 'b'] (list), allowed is the name of one file or folder",
         ),
-        ("open_run", [None], "path: found None (NoneType), allowed is the name of one file or folder"),
-        ("plan", [None], "plan: found None (NoneType), allowed is an experiment file"),
+        (
+            "open_run",
+            [None],
+            "open_run: folder: found None (NoneType), allowed is the name of one file or folder",
+        ),
+        ("plan", [None], "plan: source: found None (NoneType), allowed is an experiment file"),
     ],
 )
 def test_a_script_that_gives_something_else_is_told(name: str, given: list[Any], says: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fedroam.interrupts import Interrupted, StoppedAtOnce, WholeProgram, interrupts
+from fedroam.terminal.interrupts import Interrupted, StoppedAtOnce, WholeProgram, interrupts
 from support.commands import TINY, Commands
 from support.waiting import HANGS
 from support.warm import python
@@ -138,7 +138,7 @@ def test_ctrl_c_in_the_last_round_of_a_run_stops_before_the_next(tmp_path: Path)
 def test_an_end_that_hangs_can_still_be_stopped(tmp_path: Path) -> None:
     script = """\
         import os, signal, time
-        from fedroam import interrupts
+        from fedroam.terminal import interrupts
         interrupts.PATIENCE = 0.2
         def press(): os.kill(os.getpid(), signal.SIGINT)
         with interrupts.WholeProgram(for_good=True) as program:

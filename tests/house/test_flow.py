@@ -18,11 +18,11 @@ from fedroam.components import ROOMS, Part
 SOURCE = Path(fedroam.__file__).parent
 # A room or module knows those before it, never those after.
 ORDER = (
-    "errors", "streams", "writing", "facts", "interrupts", "randomness", "components", "experiment", "planning", "data",
-    "native", "models", "mobility", "traces", "access_points", "contacts", "links", "mixing", "learning", "devices",
-    "attacks", "federation", "cost", "clock", "execution", "recording", "parts", "scene", "state", "measurement",
-    "simulation", "tracking", "runner", "handover", "bench", "analysis", "study", "papers", "sweep", "deploy", "live",
-    "cli", "__main__",
+    "errors", "terminal", "writing", "arguments", "facts", "randomness", "components", "experiment", "planning", "data",
+    "native", "models", "mobility", "traces", "access_points", "contacts", "links", "mixing",
+    "learning", "devices", "attacks", "federation", "cost", "clock", "execution", "recording", "parts", "scene",
+    "state", "measurement", "simulation", "tracking", "runner", "handover", "bench", "analysis", "study", "papers",
+    "sweep", "deploy", "live", "cli", "__main__",
 )  # fmt: skip
 MODULES = sorted(SOURCE.rglob("*.py"))
 TEXTS = {path: path.read_text(encoding="utf-8") for path in MODULES}

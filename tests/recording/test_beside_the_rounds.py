@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from fedroam.experiment import Experiment
-from fedroam.interrupts import Interrupted
 from fedroam.recording import Recorder, Run, checkpoint, open_run
 from fedroam.runner import run
+from fedroam.terminal.interrupts import Interrupted
 from support.scripts import benchmark
 from support.tiny import own_data, tiny
 from support.waiting import HANGS

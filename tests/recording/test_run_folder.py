@@ -19,7 +19,6 @@ import pytest
 
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
-from fedroam.interrupts import Interrupted
 from fedroam.recording import (
     Recorder,
     checkpoint,
@@ -32,6 +31,7 @@ from fedroam.recording import (
 )
 from fedroam.recording import recorder as recorder_module
 from fedroam.runner import run
+from fedroam.terminal.interrupts import Interrupted
 from support.run_folders import of_before_there_was_a_manifest
 from support.tiny import own_data, tiny
 
@@ -365,7 +365,7 @@ def test_a_finished_run_is_returned_as_it_is(whole: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["fresh", "", 3, None])
 def test_what_becomes_of_a_run_that_is_there_is_one_of_three(wrong: Any, tmp_path: Path) -> None:
-    said = r"existing = .*: allowed are 'refuse', 'resume', 'replace'"
+    said = r"run: existing: found .*, allowed is 'refuse', 'resume' or 'replace'"
     with pytest.raises(InputError, match=said):
         run(small(), tmp_path / "run", existing=wrong)
     assert not (tmp_path / "run").exists()

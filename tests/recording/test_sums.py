@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
-from fedroam.interrupts import Interrupted
 from fedroam.recording import checkpoint, damage, files, held, lasting, open_run, pieces, take_lock
 from fedroam.runner import run
+from fedroam.terminal.interrupts import Interrupted
 from fedroam.writing import write_aside
 from support.commands import Commands, contents
 from support.run_folders import of_before_there_was_a_manifest

@@ -12,7 +12,7 @@ import pytest
 
 import fedroam
 from fedroam.errors import FedroamError, InputError
-from fedroam.interrupts import Interrupted
+from fedroam.terminal.interrupts import Interrupted
 from fedroam.tracking import End, TrackedRun, check_trackers, trackers_named
 from support.commands import Commands
 from support.tiny import tiny

@@ -38,8 +38,8 @@ from fedroam.cli.commands import (
 from fedroam.cli.console import DONE, FAILED, WRONG_INPUT, say, tell
 from fedroam.cli.document import commands_of
 from fedroam.errors import FedroamError, InputError, one_line, told, unknown, warnings_in_lines
-from fedroam.interrupts import STOPPED, WholeProgram
-from fedroam.streams import output_lost, unfailing_streams
+from fedroam.terminal.interrupts import STOPPED, WholeProgram
+from fedroam.terminal.streams import output_lost, unfailing_streams
 
 OLD = 100  # rounds of Python's collector before the first that looks through everything; usual are 10
 RUNNING = tuple(f"fedroam {name}" for name in ("run", "sweep", "reproduce", "emulate", "deploy"))

@@ -10,7 +10,7 @@ import typer
 
 from fedroam.cli.console import tell
 from fedroam.errors import one_line
-from fedroam.interrupts import STOPPED, Interrupted, ending
+from fedroam.terminal.interrupts import STOPPED, Interrupted, ending
 
 Given = bool | int | float | str | list[str] | None
 

@@ -26,16 +26,16 @@ KEPT = 8  # versions
 # Files that are loaded to tell it, beside the rooms that register parts.
 GROUND = (
     "__init__",
+    "arguments",
     "components",
     "errors",
     "experiment",
     "facts",
-    "interrupts",
     "randomness",
-    "streams",
     "writing",
 )
 TELLING = (
+    "terminal",
     "planning",
     "experiments",
     "native",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 LONGEST = 1000  # characters of a command's first sentence: more than any has
+
+Names = TypeVar("Names", str | None, list[str] | None)
 
 
 class Commands(TyperGroup):
@@ -54,22 +56,24 @@ def _a_round(value: int | None) -> int | None:
     return value
 
 
-def named(parameter: typer.CallbackParam, value: str | None) -> str | None:
-    """Refuse a name of a file or folder that is empty, which would mean the folder that one happens to be in, or that
+def named(parameter: typer.CallbackParam, value: Names) -> Names:
+    """Refuse names of files or folders that are empty, which would mean the folder that one happens to be in, or that
     the system does not take.
     """
-    if value is not None and not value.strip():
-        raise InputError(
-            f"{parameter.opts[0]} {value!r}: allowed is the name of a file or folder, '.' for this one"
-        )
-    if value is not None:
-        checked_name(value, parameter.opts[0])
+    option = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.metavar or ""
+    for name in [value] if isinstance(value, str) else value or []:
+        checked_name(name, option)
     return value
 
 
 def place(*names: str, metavar: str, help: str) -> Any:
     """An option that names a file or folder; its name is that of its parameter where none is given."""
     return typer.Option(*names, callback=named, metavar=metavar, help=help)
+
+
+def operand(*, metavar: str, help: str) -> Any:
+    """An argument that names a file or folder, or several."""
+    return typer.Argument(callback=named, metavar=metavar, help=help)
 
 
 def existing(resume: bool, fresh: bool) -> Existing:
@@ -80,7 +84,7 @@ def existing(resume: bool, fresh: bool) -> Existing:
 
 
 Source = Annotated[
-    str, typer.Argument(metavar="FILE|NAME", help="An experiment file (TOML), or a named experiment.")
+    str, operand(metavar="FILE|NAME", help="An experiment file (TOML), or a named experiment.")
 ]
 Assignments = Annotated[
     list[str] | None,
@@ -120,5 +124,5 @@ Rounds = Annotated[
 ]
 Runs = Annotated[
     list[str],
-    typer.Argument(metavar="RUN...", help="Run folders, or folders that hold several (variants, seeds)."),
+    operand(metavar="RUN...", help="Run folders, or folders that hold several (variants, seeds)."),
 ]

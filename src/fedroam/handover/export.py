@@ -18,6 +18,7 @@ from pydantic import Field
 from safetensors.torch import save
 from torch import nn
 
+from fedroam.arguments import checked
 from fedroam.errors import FedroamError, InputError, MissingExtraError
 from fedroam.facts import JsonObject
 from fedroam.handover.final import FinalModel
@@ -25,6 +26,7 @@ from fedroam.randomness import stream
 from fedroam.recording import write_json
 from fedroam.recording.files import FileFacts, write_bytes
 from fedroam.recording.models import DESCRIPTION
+from fedroam.writing import make_folder
 
 Format = Literal["safetensors", "state_dict", "onnx", "torchscript"]
 MODEL = "model.json"
@@ -59,6 +61,7 @@ class _Writer:
     content: Callable[[nn.Module, tuple[int, ...]], bytes]
 
 
+@checked(model="a model, as final_model(...) gives one")
 def export_model(model: FinalModel, to: str, folder: str | Path) -> Path:
     """Write a model into a folder of its own (made if need be), and return the model's file.
 
@@ -77,7 +80,7 @@ def export_model(model: FinalModel, to: str, folder: str | Path) -> Path:
         raise InputError(f"{folder}: is there and not an empty folder; choose another --out")
     writer = FORMATS[to]
     content = writer.content(model.module, tuple(model.fed.input_shape))
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     facts = write_bytes(folder / writer.file, content)
     write_json(folder / DESCRIPTION, model.fed.model_dump())
     write_json(folder / MODEL, _described(model, writer, facts).model_dump())

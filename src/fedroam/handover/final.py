@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import nn
 
+from fedroam.arguments import checked
 from fedroam.errors import InputError
 from fedroam.recording import Run, checkpoint, recorded_experiment
 from fedroam.recording.files import FileFacts
@@ -42,6 +43,7 @@ class FinalModel:
     notes: tuple[str, ...] = ()
 
 
+@checked(run="a run, as open_run(...) gives one")
 def final_model(run: Run, which: str | None = None, client: int | None = None) -> FinalModel:
     """A model that a run ended with (see `Run.model`), taken from its last checkpoint where it keeps no such model.
 

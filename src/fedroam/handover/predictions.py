@@ -16,6 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
 
+from fedroam.arguments import checked
 from fedroam.data import TablePreprocessing
 from fedroam.data.sources.tables import (
     SEPARATORS,
@@ -70,6 +71,7 @@ class Predictions:
         return pd.DataFrame(columns)
 
 
+@checked()
 def predict(
     folder: str | Path, file: str | Path, label: str | None = None, separator: str | None = None
 ) -> Predictions:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fedroam.arguments import check_fields
 from fedroam.experiment import Experiment
 
 # What a plan's folder, or the report in it, holds beside the folders of variants.
@@ -42,6 +43,9 @@ class Plan:
     notes: tuple[str, ...] = ()
     source: str = ""
     use: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self, runs="runs, as plan(...).runs are")
 
     @property
     def digest(self) -> str:
@@ -100,6 +104,9 @@ class SweepPlan:
     notes: tuple[str, ...] = ()
     source: str = ""
     use: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self, runs="runs, as sweep_plan(...).runs are")
 
     @cached_property
     def distinct(self) -> dict[str, SweepRun]:

@@ -8,7 +8,6 @@ sweep varies.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,10 @@ from typing import Any
 
 import tomli_w
 
+from fedroam.arguments import checked
 from fedroam.components import FAMILIES, Part, kinds, lookup, plain
 from fedroam.components import use as load
-from fedroam.errors import InputError, check_type, unknown
+from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment
 from fedroam.facts import BeyondLimits, within_limits
 from fedroam.planning.axes import MOST, Axes, Combination, label, read_axes
@@ -38,8 +38,11 @@ from fedroam.planning.settings import (
 
 Source = str | Path | Mapping[str, Any] | Experiment
 Variants = dict[str, Settings]
+A_SOURCE = "an experiment file, the name of one, settings, or an Experiment"
+SEEDS = "a whole number from 1 to 10000"
 
 
+@checked(source=A_SOURCE, seeds=SEEDS)
 def plan(
     source: Source,
     *,
@@ -62,6 +65,7 @@ def plan(
     return Plan(found.name, runs, found.notes, named, found.use)
 
 
+@checked(source=A_SOURCE, seeds=SEEDS)
 def sweep_plan(
     source: Source,
     *,
@@ -101,9 +105,7 @@ def _resolve(
     settings, home, name = _read(source)
     notes: list[str] = []
     with _named(name):
-        given = settings.pop("use", [])
-        own = [given] if isinstance(given, str) else given
-        files = _load((home / str(file) for file in own), "use")
+        files = _load((home / file for file in _own_files(settings.pop("use", []))), "use")
     files = list(dict.fromkeys([*files, *_load(use)]))
     with _named(name):
         if over is None and "sweep" in settings:
@@ -135,7 +137,7 @@ def _resolve(
                 settings = overlay(settings, one.nested, notes)
         count = plain(seeds if seeds is not None else count)
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 10_000:
-            raise InputError(f"seeds = {count!r}: allowed is a whole number from 1 to 10000")
+            raise InputError(f"seeds = {count!r}: allowed is {SEEDS}")
         wanted = max(len(variants), 1) * axes.size * count
         if wanted > MOST:
             raise InputError(
@@ -226,11 +228,16 @@ def _read(source: Source) -> tuple[Settings, Path, str]:
         except BeyondLimits as error:
             raise InputError(f"experiment: {error}") from None
         return plain_parts(source), Path(), "experiment"
-    check_type(
-        "plan", source, str | os.PathLike, "an experiment file, the name of one, settings, or an Experiment"
-    )
     settings, name = read_settings(source)
     return settings, named_experiments().get(str(source), Path(source)).parent, name
+
+
+def _own_files(given: Any) -> list[str | Path]:
+    """The files of parts that settings say to use."""
+    files = [given] if isinstance(given, str | Path) else given
+    if not isinstance(files, list | tuple) or not all(isinstance(file, str | Path) for file in files):
+        raise InputError(f"use = {given!r}: allowed is the name of a Python file, or a list of such names")
+    return [*files]
 
 
 def _load(files: Iterable[str | Path], owner: str = "--use") -> list[str]:

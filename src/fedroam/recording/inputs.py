@@ -7,7 +7,7 @@ import functools
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from fedroam.components import Part
 from fedroam.errors import InputError
@@ -100,11 +100,8 @@ def recorded_experiment(run: Run) -> Experiment:
 def run_in(folder: Path, experiment: Experiment, existing: Existing) -> Run | None:
     """The run in a folder that is to be used again or gone on with, None where one begins there anew.
 
-    Raises InputError where the folder must not be used (see `check`), where a file has changed, and where `existing` is
-    nothing that can be asked.
+    Raises InputError where the folder must not be used (see `check`), and where a file has changed.
     """
-    if existing not in get_args(Existing):
-        raise InputError(f"existing = {existing!r}: allowed are {', '.join(map(repr, get_args(Existing)))}")
     if not folder_at(folder):
         return None
     there = check(folder, experiment.digest, experiment.toml(), existing)

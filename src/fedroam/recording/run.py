@@ -10,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedroam.arguments import check_fields, checked
 from fedroam.components import FAMILIES
-from fedroam.errors import InputError
+from fedroam.errors import InputError, unknown
 from fedroam.facts import checked_facts
 from fedroam.planning.settings import parse_toml
 from fedroam.recording.environment import NETWORK, SIMULATION, in_words
@@ -58,6 +59,9 @@ class Run:
     """A run folder, finished or not. Tables are pandas frames, read when first asked for."""
 
     folder: Path
+
+    def __post_init__(self) -> None:
+        check_fields(self, folder="a Path; open_run(...) takes a name, too")
 
     @cached_property
     def status(self) -> dict[str, Any]:
@@ -145,6 +149,7 @@ class Run:
         covers is waiting. Empty where nothing takes time, and in runs of before it was recorded."""
         return self.table("schedule")
 
+    @checked()
     def model(self, which: str | None = None, *, client: int | None = None) -> nn.Module:
         """A model that the run ended with, on the CPU and in evaluation mode: `run.model(client=3)`.
 
@@ -182,10 +187,13 @@ class Run:
         """Whether the run has come to its end."""
         return self.status.get("state") == "done"
 
+    @checked()
     def table(self, name: str) -> pd.DataFrame:
         """A table by name; of an unfinished run, as far as it got; empty where the run has none of it."""
         import pandas as pd
 
+        if name not in TABLES:
+            raise unknown("table of a run", name, TABLES)
         path = table_path(self.folder, name)
         if path.exists():
             return checked_table(read_table(path), name, path)
@@ -197,6 +205,7 @@ class Run:
         tables = [checked_table(read_table(part), name, part) for part in parts]
         return pd.concat(tables, ignore_index=True)
 
+    @checked()
     def plot(self, what: str = "accuracy", **options: Any) -> Any:
         """Draw a column of `rounds` and return matplotlib's axes; options are those of `fedroam.plot`."""
         # Named, not imported: analysis comes after recording.
@@ -213,13 +222,14 @@ class Run:
         return facts
 
 
+@checked()
 def open_run(folder: str | Path) -> Run:
     """Open a run by its folder.
 
     Raises InputError where it is not a run folder, where `run.json` is not what was written, or where a file of its
     manifest is missing or of another size. `verify` compares the SHA-256 of each file, too.
     """
-    run = Run(checked_name(folder))
+    run = Run(Path(folder))
     if not run.folder.is_dir():
         raise InputError(f"{folder}: no such folder")
     path = run.folder / "run.json"
@@ -274,6 +284,7 @@ def robbed_below(folder: Path) -> list[Path]:
     )
 
 
+@checked()
 def open_runs(folder: str | Path) -> list[Run]:
     """Every run in a folder or below it (variants and seeds), ordered by path."""
     runs = [open_run(path) for path in runs_below(folder)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from fedroam.arguments import check_fields, checked
 from fedroam.errors import InputError
 from fedroam.facts import JsonObject, checked_facts
 from fedroam.planning import SweepPlan
@@ -27,7 +28,6 @@ from fedroam.recording import (
     write_summed,
     write_text,
 )
-from fedroam.writing import checked_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,6 +151,9 @@ class Sweep:
 
     folder: Path
 
+    def __post_init__(self) -> None:
+        check_fields(self, folder="a Path; open_sweep(...) takes a name, too")
+
     @cached_property
     def info(self) -> dict[str, Any]:
         """`sweep.json`."""
@@ -269,9 +272,10 @@ def _rounds(row: SweptRun) -> pd.DataFrame | None:
         return None
 
 
+@checked()
 def open_sweep(folder: str | Path) -> Sweep:
     """A sweep by its folder. Raises InputError where it is not one."""
-    sweep = Sweep(checked_name(folder))
+    sweep = Sweep(Path(folder))
     if not sweep.folder.is_dir():
         raise InputError(f"{folder}: no such folder")
     if not (sweep.folder / FILE).exists():

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedroam.arguments import checked
 from fedroam.data import forget, name_of
-from fedroam.errors import FedroamError, InputError, check_type
+from fedroam.errors import FedroamError, InputError
 from fedroam.execution.cluster import check_cluster
-from fedroam.interrupts import Interrupted, interrupts
 from fedroam.learning import device_of
 from fedroam.learning.cpu.workers import MOST_WORKERS, cores
 from fedroam.planning import SweepPlan, SweepRun
@@ -28,12 +28,14 @@ from fedroam.sweep.progress import Observer, Progress
 from fedroam.sweep.scale import one_scale
 from fedroam.sweep.sharing import offer_shared, write_shared
 from fedroam.sweep.worker import Setup
+from fedroam.terminal.interrupts import Interrupted, interrupts
 from fedroam.tracking import check_trackers
-from fedroam.writing import checked_name, half_written
+from fedroam.writing import half_written
 
 SHARED = ".data"  # the data of the runs in hand, below the sweep's folder; gone when the sweep ends
 
 
+@checked(plan="what sweep_plan(...) gives")
 def run_sweep(
     plan: SweepPlan,
     out: str | Path | None = None,
@@ -67,14 +69,13 @@ def run_sweep(
     KeyboardInterrupt), InputError for a folder or settings that make no sense. On Linux, macOS and Windows a script
     that calls this must do so below `if __name__ == "__main__":`.
     """
-    check_type("run_sweep", plan, SweepPlan, "what sweep_plan(...) gives")
     check_workers(workers, ray)
     if memory_gib is not None and not memory_gib > 0:
         raise InputError(f"memory = {memory_gib:g} GiB: allowed is more than 0")
     check_trackers(track)
     if only is None:
         plan = one_scale(plan)
-    root = checked_name(out, "--out") if out is not None else plan.folder
+    root = Path(out) if out is not None else plan.folder
     chosen = plan
     if only is not None:
         chosen = replace(plan, runs=tuple(run for run in plan.runs if run.experiment.digest in only))
@@ -93,9 +94,11 @@ def run_sweep(
 
 
 def check_workers(workers: int, ray: str | None = None) -> None:
-    """Raise InputError where there cannot be so many workers."""
+    """Raise InputError where there cannot be so many workers, or a cluster of that address."""
     if workers < 0 or (ray is None and workers > MOST_WORKERS):
         raise InputError(f"workers = {workers}: allowed are 0 (one a core) to {MOST_WORKERS}, more with ray")
+    if ray is not None and not ray.strip():
+        raise InputError(f"ray = {ray!r}: allowed is the address of a Ray cluster, or local")
 
 
 def _check_devices(plan: SweepPlan, root: Path) -> None:

@@ -23,14 +23,14 @@ from fedroam import runner
 from fedroam.components import use
 from fedroam.errors import FedroamError, told, visible, warnings_in_lines
 from fedroam.experiment import Experiment
-from fedroam.interrupts import Interrupted
 from fedroam.measurement import Measurement
 from fedroam.recording import take_lock
-from fedroam.streams import unfailing
 from fedroam.sweep import messages
 from fedroam.sweep.limits import GIB, RESERVED, die_first, limit_memory, out_of_memory, raise_limit
 from fedroam.sweep.measuring import CHECKPOINT_PAUSE, UnitCosts, unit_costs
 from fedroam.sweep.sharing import offer_shared
+from fedroam.terminal.interrupts import Interrupted
+from fedroam.terminal.streams import unfailing
 from fedroam.tracking import trackers_named
 
 PAUSE = 0.2  # seconds between two reports of a round that was not evaluated

@@ -172,7 +172,10 @@ def test_refused(tmp_path: Path, options: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize(
     ("runs", "words"),
     [
-        ("runs/moving", "plot: 'runs/moving': allowed is a list of runs, as open_runs gives"),
+        (
+            "runs/moving",
+            "plot: runs: found 'runs/moving' .str., allowed is a list of runs, as open_runs gives",
+        ),
         (Path("runs/moving"), "allowed is a list of runs"),
         (["runs/moving"], "allowed is a list of runs"),
         ([], "an empty list: allowed are one or more runs"),

@@ -24,6 +24,7 @@ from fedroam.analysis.variants import (
     mean_by_round,
     variants,
 )
+from fedroam.arguments import checked
 from fedroam.components import FAMILIES, kinds, unit_of
 from fedroam.errors import InputError, unknown
 from fedroam.recording import Run
@@ -52,6 +53,7 @@ class _Group:
         return found
 
 
+@checked(runs="a list of runs, as open_runs gives those of a folder", ax="axes of matplotlib, or None")
 def plot(
     runs: Sequence[Run],
     what: str = "accuracy",
@@ -78,10 +80,6 @@ def plot(
     `save_figure` writes it. Unfinished runs count where a variant has no finished one. Raises InputError for a column,
     setting or style that there is not, for more than 12 lines, and where there is nothing to draw.
     """
-    if isinstance(runs, str) or not isinstance(runs, Sequence) or not all(isinstance(r, Run) for r in runs):
-        raise InputError(
-            f"plot: {runs!r:.80}: allowed is a list of runs, as open_runs gives those of a folder"
-        )
     if not runs:
         raise InputError("plot: an empty list: allowed are one or more runs")
     if band not in BANDS:

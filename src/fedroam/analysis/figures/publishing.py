@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedroam.analysis.figures import drawing
+from fedroam.arguments import checked
 from fedroam.errors import InputError, unknown
-from fedroam.writing import write_aside
+from fedroam.writing import make_folder, write_aside
 
 LOOKS = ("paper", "screen")
 FORMATS = ("pdf", "svg", "png")
@@ -106,6 +107,7 @@ def mark_of(k: int) -> dict[str, Any]:
 MOST_LINES = 12  # the least common multiple of dashes and markers
 
 
+@checked(figure="a figure or axes of matplotlib")
 def save_figure(figure: Figure | Axes, path: str | Path, look: str = "paper") -> Path:
     """Write a figure (or that of axes) as PDF, SVG or PNG (600 dots per inch on paper), as the file's name ends.
 
@@ -126,6 +128,6 @@ def save_figure(figure: Figure | Axes, path: str | Path, look: str = "paper") ->
     content = io.BytesIO()
     with drawing.saving(target.stem, look_of(look)):
         drawn.savefig(content, format=format, dpi=600 if look == "paper" else 160, metadata=facts[format])
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     write_aside(target, lambda aside: aside.write_bytes(content.getvalue()))
     return target

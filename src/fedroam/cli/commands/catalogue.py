@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def init(
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="The file to write.")] = "experiment.toml",
+    file: Annotated[str, options.operand(metavar="[FILE]", help="The file to write.")] = "experiment.toml",
 ) -> None:
     """Write a commented starter file with every setting."""
     from fedroam.cli.starter import starter

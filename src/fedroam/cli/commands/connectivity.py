@@ -38,7 +38,7 @@ class _World:
 def connectivity(
     source: Annotated[
         str,
-        typer.Argument(
+        options.operand(
             metavar="FILE|NAME|RUN", help="An experiment file (TOML), a named experiment, or a run folder."
         ),
     ],

@@ -29,7 +29,7 @@ Import = Annotated[
 
 
 def export(
-    folder: Annotated[str, typer.Argument(metavar="RUN", help="The folder of one run.")],
+    folder: Annotated[str, options.operand(metavar="RUN", help="The folder of one run.")],
     client: Annotated[
         str | None,
         typer.Option(
@@ -79,10 +79,10 @@ def export(
 
 
 def predict(
-    folder: Annotated[str, typer.Argument(metavar="MODEL", help="A folder that `fedroam export` wrote.")],
+    folder: Annotated[str, options.operand(metavar="MODEL", help="A folder that `fedroam export` wrote.")],
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="New rows: CSV with a header line, or samples as .npy."),
+        options.operand(metavar="FILE", help="New rows: CSV with a header line, or samples as .npy."),
     ],
     out: Annotated[
         str | None, options.place("--out", metavar="FILE.csv", help="Write here instead of printing.")

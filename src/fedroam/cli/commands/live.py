@@ -18,7 +18,7 @@ from rich.text import Text
 from fedroam.cli import options
 from fedroam.cli.console import cell, out, say
 from fedroam.errors import InputError, one_line
-from fedroam.streams import output_lost
+from fedroam.terminal.streams import output_lost
 
 if TYPE_CHECKING:
     from fedroam.live import Glance
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 _UNFINISHED = ("stopped", "interrupted", "waiting")
 ROWS = 40  # runs that the table shows; the rest is counted
 
-Folder = Annotated[
-    str, typer.Argument(metavar="DIR", help="A run, a folder of runs, or a sweep.", callback=options.named)
-]
+Folder = Annotated[str, options.operand(metavar="DIR", help="A run, a folder of runs, or a sweep.")]
 
 
 def watch(

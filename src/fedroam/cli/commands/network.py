@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 LOST = "the rounds since the last checkpoint are lost"
 
-SiteFile = Annotated[
-    str, typer.Option("--site", metavar="FILE", help="The site.toml of the site.", callback=options.named)
-]
+SiteFile = Annotated[str, options.place("--site", metavar="FILE", help="The site.toml of the site.")]
 Out = Annotated[
     str | None,
     options.place("--out", metavar="DIR", help="The run folder. (default: runs/NAME-DIGEST/seed-SEED)"),
@@ -367,7 +365,7 @@ def _meter(text: str) -> dict[str, Any]:
 
 
 def energy(
-    folder: Annotated[str, typer.Argument(metavar="RUN", help="The run folder.", callback=options.named)],
+    folder: Annotated[str, options.operand(metavar="RUN", help="The run folder.")],
     idle: Annotated[
         float,
         typer.Option(

@@ -23,7 +23,7 @@ from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import duration
 from fedroam.cli.sweep_progress import by_reason, measured_costs, sweep_progress
 from fedroam.errors import FedroamError, InputError, one_line, unknown
-from fedroam.interrupts import Interrupted
+from fedroam.terminal.interrupts import Interrupted
 
 if TYPE_CHECKING:
     from fedroam.analysis.statistics.verdicts import Verdict

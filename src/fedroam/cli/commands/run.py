@@ -57,9 +57,9 @@ def run(
     for line in plan.notes:
         note(line)
 
-    from fedroam.interrupts import Interrupted
     from fedroam.runner import run_plan
     from fedroam.scene import advice
+    from fedroam.terminal.interrupts import Interrupted
     from fedroam.tracking import check_trackers, trackers_named
 
     # What is wrong is told below, of runs that are still to be computed.

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(cls=options.Commands, help="Make sites: who speaks with whom, and their keys.")
 
-SiteFolder = Annotated[
-    str, typer.Argument(metavar="DIR", help="The folder of the site.", callback=options.named)
-]
+SiteFolder = Annotated[str, options.operand(metavar="DIR", help="The folder of the site.")]
 NodeName = Annotated[str, typer.Argument(metavar="NAME", help="A node, as site.toml names it.")]
 Days = Annotated[
     float, typer.Option("--days", metavar="N", help="How long certificates of nodes are valid, from 0.")
@@ -168,9 +166,7 @@ def site_request(folder: SiteFolder, name: NodeName) -> None:
 def site_sign(
     folder: SiteFolder,
     name: NodeName,
-    request: Annotated[
-        str, typer.Argument(metavar="REQUEST", help="The request that it has made.", callback=options.named)
-    ],
+    request: Annotated[str, options.operand(metavar="REQUEST", help="The request that it has made.")],
     days: Days = 365.0,
 ) -> None:
     """Give a node the certificate that it asks for. What it is, site.toml says, and nothing that is in the request.

@@ -24,13 +24,13 @@ app = typer.Typer(cls=options.Commands, help="Traces of real movement: import th
 def import_file(
     sources: Annotated[
         list[str],
-        typer.Argument(
+        options.operand(
             metavar="SOURCE...",
             help="Check-ins, fixes or simulated movement: one file, or several of GPX, CSV or Parquet, or a folder of "
             "them; gzip or not.",
         ),
     ],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="The trace to write: .parquet.")],
+    target: Annotated[str, options.operand(metavar="TARGET", help="The trace to write: .parquet.")],
     format: Annotated[
         str,
         typer.Option(
@@ -165,7 +165,7 @@ def import_file(
 
 @app.command("info")
 def info(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A trace made by `fedroam trace import`.")],
+    file: Annotated[str, options.operand(metavar="FILE", help="A trace made by `fedroam trace import`.")],
     folder: Annotated[str, options.place("--out", metavar="DIR", help="Where the figures go.")] = ".",
 ) -> None:
     """Tell what is in a trace: devices, fixes, span, gaps, speeds, devices per hour, as a table and as figures.

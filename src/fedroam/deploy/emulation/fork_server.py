@@ -30,7 +30,7 @@ from fedroam.deploy.site.experiment import experiment_of
 from fedroam.deploy.site.file import FILE, read_site
 from fedroam.errors import FedroamError, InputError, one_line, visible
 from fedroam.scene import Scene, prepare
-from fedroam.streams import unfailing
+from fedroam.terminal.streams import unfailing
 
 LOOK = 0.2  # seconds between two looks at who has ended
 BEGAN, ENDED = "began", "ended"

@@ -69,9 +69,10 @@ def unfailing(stream: TextIO | None) -> TextIO:
     """The stream as one that is `Unfailing`; as it is where it is none of the system's own (a notebook's, a test's)."""
     if stream is None:  # whoever started this program closed it
         return Unfailing(None, "utf-8")
-    buffer = getattr(stream, "buffer", None)
-    raw = getattr(buffer, "raw", buffer)
-    if not isinstance(stream, io.TextIOWrapper) or not isinstance(raw, io.RawIOBase):
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    raw = stream.buffer.raw if isinstance(stream.buffer, io.BufferedWriter) else stream.buffer
+    if not isinstance(raw, io.RawIOBase):
         return stream
     with contextlib.suppress(OSError):
         stream.flush()

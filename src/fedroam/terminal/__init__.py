@@ -1,0 +1,1 @@
+"""What a user has before them: Ctrl-C, and streams that may be full or gone."""
