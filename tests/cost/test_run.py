@@ -212,3 +212,34 @@ def test_a_federation_that_does_not_tell_its_distances(monkeypatch: pytest.Monke
     known = {**HIERARCHICAL["radio"], "distance_mean": 1.0, "distance_std": 0.5}
     found = play(experiment.replace(radio=known))
     assert found.rounds["energy"].iloc[-1] > 0
+
+
+@pytest.mark.parametrize(
+    ("own", "models"),
+    [
+        # 4 down, 4 up; then station 0, alone with news, over station 1 to the cloud; back over all three links.
+        ({}, [4 + 4 + 2 + 3, 2 * (4 + 4 + 2 + 3)]),
+        # Stations 0 and 2 send over station 1.
+        ({"cloud": "all"}, [4 + 4 + 5 + 3, 2 * (4 + 4 + 5 + 3)]),
+        ({"hop_reach": None}, [4 + 4 + 1 + 3, 2 * (4 + 4 + 1 + 3)]),
+        ({"k2": 2}, [4 + 4, 2 * (4 + 4) + 2 + 3]),
+    ],
+)
+def test_a_hierarchy_s_bytes_by_hand(own: dict[str, Any], models: list[int], tmp_path: Path) -> None:
+    """Four devices beside the first of three stations in a row, of which the middle one reaches the cloud."""
+    (tmp_path / "stations.csv").write_text("x,y\n0,0\n100,0\n200,0\n")
+    found = run(
+        tiny(
+            clients=4,
+            rounds=2,
+            evaluate_every=1,
+            mobility={"kind": "static", "grid": 2},
+            access_points={"kind": "file", "path": str(tmp_path / "stations.csv")},
+            federation={"kind": "mohawk", "k2": 1, "hop_reach": 100.0, **own},
+        ),
+        tmp_path / "run",
+    )
+    size = found.world["bytes_per_model"]
+    assert found.rounds["bytes"].tolist() == [0, *(count * size for count in models)]
+    for column in ("bytes_up", "bytes_down"):  # nobody is charged for what is between stations and the cloud
+        assert found.rounds[column].tolist() == [0, 4 * size, 8 * size]

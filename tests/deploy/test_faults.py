@@ -325,7 +325,7 @@ def test_a_node_says_that_it_finds_no_server_and_that_it_has_found_it(
             patience=HANGS,
         )
     assert sorted(site.heard[2:]) == [
-        f"client-0{client}: client-0{client}: the server has answered again" for client in range(2)
+        f"client-0{client}: the server has answered again" for client in range(2)
     ]
 
 

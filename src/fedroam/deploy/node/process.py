@@ -153,7 +153,7 @@ class Node:
                 with self._connected() as channel:
                     for push in self._attend(channel):
                         if missed:
-                            self.tell(f"{self.name}: the server has answered again")
+                            self.tell("the server has answered again")
                         last, pause, missed, let_in = time.monotonic(), SHORT, False, True
                         if push.over:
                             if push.over == "replaced":
@@ -178,7 +178,7 @@ class Node:
                     missed = True
                     self.tell(
                         one_line(
-                            f"{self.name}: nobody at {self.site.address} takes it in (no server there, or one of "
+                            f"nobody at {self.site.address} takes it in (no server there, or one of "
                             f"another site); looks on, for {self.site.limits.retry:g} s in all: {error.details()}"
                         )
                     )
