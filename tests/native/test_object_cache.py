@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import hashlib
 import os
 import stat
 import subprocess
@@ -197,13 +198,34 @@ def test_those_used_longest_ago_go(tmp_path: Path) -> None:
     assert left == {names[0], *names[5:], OTHER, strange.name}  # 7 x 132 <= 3/4 of 1320
 
 
+def test_small_files_are_looked_through_with_one_of_sixteen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names are digests: of 800 files that are a hundredth of all there may be, those beyond are gone soon."""
+    looked, sizes = [], []
+    look_through = ObjectCache._trim
+
+    def noted(cache: ObjectCache, folder: int) -> None:
+        looked.append(folder)
+        look_through(cache, folder)
+
+    monkeypatch.setattr(ObjectCache, "_trim", noted)
+    cache = ObjectCache(tmp_path / "kernels", most=13200)
+    for k in range(800):
+        cache.write(hashlib.sha256(bytes([k % 256, k // 256])).hexdigest(), bytes(100))
+        sizes.append(cache.size()[0])
+    assert 25 <= len(looked) <= 75
+    assert 100 <= max(sizes) <= 200
+    assert sizes[-1] <= 200
+
+
 def test_half_written_files_of_killed_processes_go(cache: ObjectCache) -> None:
     cache.write(NAME, CONTENT)
     old, new = (cache.folder / f"{OTHER}.{k * 16}.tmp" for k in "01")
     for file in (old, new):
         file.write_bytes(b"half")
     os.utime(old, (0, 0))
-    cache.write(NAME, CONTENT)
+    cache.write("0" * 64, CONTENT)  # a name with which all files are looked through
     assert not old.exists()
     assert new.exists()
 

@@ -25,6 +25,7 @@ VARIABLE = "FEDROAM_KERNEL_CACHE"
 MOST = 64 << 20  # bytes of all files; a kernel has some thousand
 LARGEST = 8 << 20  # bytes of one file
 ABANDONED = 3600.0  # seconds: a file that was begun so long ago is one of a killed process
+LOOK = "0"  # whoever writes a small file under a name that begins so, one of 16, looks through all that there are
 NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16}\.tmp)?")
 # A pipe of that name is not waited for, a link not followed.
 SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -34,6 +35,8 @@ SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(o
 class ObjectCache:
     """Files by name (64 hexadecimal digits) in `folder`; those used longest ago go when all have over `most` bytes.
 
+    That is looked at whenever a file of a sixteenth of that is written, and with one of 16 smaller ones: of thousands
+    of kernels, to look through all for each takes longer than to write it. So for a moment there may be a few more.
     Any number of processes may use it at a time. What cannot be read is missing, what cannot be written is not kept:
     neither is an error.
     """
@@ -74,7 +77,8 @@ class ObjectCache:
                 except OSError:
                     os.unlink(aside, dir_fd=folder)
                     raise
-            self._trim(folder)
+            if name.startswith(LOOK) or len(content) >= self.most // 16:
+                self._trim(folder)
 
     def size(self) -> tuple[int, int]:
         """How many files there are, and their bytes. Raises OSError where the folder is not used, and says why."""
