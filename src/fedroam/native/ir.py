@@ -30,6 +30,7 @@ class KernelBuilder:
             argument.add_attribute("noalias")
         self.module, self.arguments = module, list(function.args)
         self.b = ir.IRBuilder(function.append_basic_block())
+        self.constants: dict[tuple[Any, int, str], Value] = {}  # as text they are written once, not wherever they stand
 
     def of_lanes(self, lanes: int) -> KernelBuilder:
         """What writes on in the same function, with vectors of so many values."""
@@ -50,7 +51,7 @@ class KernelBuilder:
 
     def number(self, value: int | Value) -> Value:
         """A whole number."""
-        return ir.Constant(self.whole, value) if isinstance(value, int) else value
+        return self._known(self.whole, 0, value) if isinstance(value, int) else value
 
     def sum(self, *terms: int | Value) -> Value:
         """The sum of whole numbers."""
@@ -116,14 +117,21 @@ class KernelBuilder:
 
     def constant(self, value: float) -> Value:
         """The vector with this value in every lane."""
-        return ir.Constant(self.vector, [value] * self.lanes)
+        return self._known(self.float, self.lanes, value)
+
+    def _known(self, kind: Any, lanes: int, value: float) -> Value:
+        """The constant with this value, or the vector with it in so many lanes, wherever it stands in the function."""
+        key = kind, lanes, repr(value)  # by which 0.0 and -0.0 differ, and what is no number is itself
+        if key not in self.constants:
+            several = ir.VectorType(kind, lanes), [value] * lanes
+            self.constants[key] = ir.Constant(*(several if lanes else (kind, value)))
+        return self.constants[key]
 
     def spread(self, value: Value) -> Value:
         """The vector with this float, or whole number, in every lane."""
         nothing = ir.Constant(ir.VectorType(value.type, self.lanes), ir.Undefined)
-        first = self.b.insert_element(nothing, value, ir.Constant(self.half, 0))
-        zeros = ir.Constant(ir.VectorType(self.half, self.lanes), [0] * self.lanes)
-        return self.b.shuffle_vector(first, nothing, zeros)
+        first = self.b.insert_element(nothing, value, self._known(self.half, 0, 0))
+        return self.b.shuffle_vector(first, nothing, self._known(self.half, self.lanes, 0))
 
     def load_spread(self, address: Value) -> Value:
         """The float at an address, in every lane."""
