@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -336,6 +337,7 @@ def test_only_a_lead_that_is_there_is_explained(better: float, explained: bool) 
     """Server and start bring 3 points; FedGH is 8 and 7 behind, or, where it is better, less than 3, or ahead."""
     made = world()
 
+    @functools.cache  # a run of one's own, whose tables by round are made once
     def find(variant: str, seed: int) -> Run | None:
         run = made(variant, seed)
         if not isinstance(run, Run) or not variant.startswith("fedgh,"):
