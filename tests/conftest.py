@@ -21,6 +21,7 @@ settings.register_profile("fedroam", deadline=None, derandomize=True, max_exampl
 settings.load_profile("fedroam")
 HELD_BACK = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 SETS = "instruction sets"
+KERNELS = "FEDROAM_KERNELS_OF_TESTS"  # names the folder of sessions that share compiled kernels
 MEMORY, PLENTY = "/dev/shm", 8 * 2**30  # a file system in memory, and the bytes that are to be free there
 EMPTY_PICTURE = bytes.fromhex(  # a PNG of one dot
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
@@ -30,15 +31,19 @@ computed_with = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compiled kernels are kept for all workers of this session, and for what they start, but for no other."""
+    """Compiled kernels are kept for all workers of this session, and for what they start, but for no other; unless
+    whoever starts several sessions one after the other names a folder for theirs."""
     if computes(config):
         import torch
 
         torch.set_num_threads(1)  # tests run in parallel processes; tests of threads set their own number
         gc.disable()  # until all tests are collected: what that imports stays
     if not hasattr(config, "workerinput"):
-        folder = os.environ["FEDROAM_KERNEL_CACHE"] = tempfile.mkdtemp(prefix="fedroam-kernels-")
-        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        if shared := os.environ.get(KERNELS):
+            os.environ["FEDROAM_KERNEL_CACHE"] = shared
+        else:
+            folder = os.environ["FEDROAM_KERNEL_CACHE"] = tempfile.mkdtemp(prefix="fedroam-kernels-")
+            config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
         # Ray asks for a token from the first cluster of its own that a process begins on, and tells only processes that
         # are begun later. Here all of them know one, and none is left in the user's home.
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
