@@ -93,10 +93,13 @@ def test_an_experiment_of_another_encoding_is_told_with_a_way_out(tmp_path: Path
         fedroam.plan(tmp_path / "own.toml")
 
 
-def test_a_backend_that_matplotlib_does_not_know_is_told(tmp_path: Path) -> None:
-    run = fedroam.run(tiny(rounds=1), tmp_path / "run")
+@pytest.mark.parametrize("words", ["report run", "run quickstart --out new"])
+def test_a_backend_that_matplotlib_does_not_know_is_told(words: str, tmp_path: Path) -> None:
+    """Before a run, not when it has been computed and is to be drawn."""
+    fedroam.run(tiny(rounds=1), tmp_path / "run")
     done = subprocess.run(
-        [sys.executable, "-m", "fedroam", "report", str(run.folder)],
+        [sys.executable, "-m", "fedroam", *words.split()],
+        cwd=tmp_path,
         env={**os.environ, "MPLBACKEND": "nonsense"},
         capture_output=True,
         text=True,
@@ -104,4 +107,5 @@ def test_a_backend_that_matplotlib_does_not_know_is_told(tmp_path: Path) -> None
     )
     assert done.returncode == 2
     assert done.stderr.startswith("error: MPLBACKEND = 'nonsense' in the environment: allowed are [")
+    assert not (tmp_path / "new").exists()
     assert done.stderr.count("\n") == 1

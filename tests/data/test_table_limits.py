@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedroam.components import build
+from fedroam.data.preparing import column_statistics
 from fedroam.data.sources import csv_table, tables
 from fedroam.data.sources.tables import as_classes, read_table
 from fedroam.errors import InputError
@@ -25,6 +26,7 @@ def test_many_columns_take_time_in_proportion(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from fedroam.data.sources.tables import read_header, read_table
+from fedroam.data.preparing import column_statistics
 from fedroam.errors import InputError
 names = read_header(Path(sys.argv[1]))
 try:
@@ -86,12 +88,16 @@ def test_a_column_of_names_is_no_category(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_values_without_a_finite_deviation_are_refused(tmp_path: Path) -> None:
-    """The largest floats have a mean that is infinite, or a deviation."""
+    """The largest floats have a mean that is infinite, or a deviation; in a table their line is told."""
     (tmp_path / "large.csv").write_text(
         "a,b,label\n" + "".join(f"{k},{(-1) ** k}e308,{k % 2}\n" for k in range(40))
     )
-    with pytest.raises(InputError, match=r"column 1 of the numbers has values up to 1e\+308, too large"):
+    with pytest.raises(
+        InputError, match=r"large.csv, line 2, column 'b': found '1e308', wanted is a number between"
+    ):
         build("data", {"kind": "csv", "path": str(tmp_path / "large.csv")}).load()  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=r"column 1 of the numbers has values up to 1e\+308, too large"):
+        column_statistics(np.array([[k, (-1.0) ** k * 1e308] for k in range(40)]))
 
 
 def test_a_class_of_the_test_set_that_training_lacks_is_named(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import os
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any, Protocol, runtime_checkable
 
 import typer
@@ -159,6 +161,10 @@ def whole() -> Any:
 def _main(given: Sequence[str]) -> int:
     debugging = "--debug" in given
     try:
+        if (
+            _runs(given) and "MPLBACKEND" in os.environ
+        ):  # what is wrong with it is told before anything is computed
+            import_module("fedroam.analysis.figures")
         code = whole().main(args=list(given), prog_name="fedroam", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         # Before the first run begins, or after the last has ended: in between, `going_on` says how.

@@ -30,9 +30,8 @@ class KernelBuilder:
             argument.add_attribute("noalias")
         self.module, self.arguments = module, list(function.args)
         self.b = ir.IRBuilder(function.append_basic_block())
-        self.constants: dict[
-            tuple[Any, int, str], Value
-        ] = {}  # as text they are written once, not wherever they stand
+        # As text they are written once, not wherever they stand.
+        self.constants: dict[tuple[Any, int, str], Value] = {}
 
     def of_lanes(self, lanes: int) -> KernelBuilder:
         """What writes on in the same function, with vectors of so many values."""
