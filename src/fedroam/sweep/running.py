@@ -309,15 +309,16 @@ def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str
             f"{root / RUNS}: is a file; a sweep keeps its runs in a folder of that name: move it away, or choose "
             "another --out"
         )
-    # What else lies in it, such as a figure, does not matter where a run of this very sweep tells whose it is.
-    known = any((run_folder(root, digest) / "run.json").is_file() for digest in plan.distinct)
-    if not (root / FILE).exists() and not known:
-        strange = [
-            path.name for path in root.iterdir() if path.name not in (RUNS, SOURCE, ".lock", ".token", SHARED)
-        ]
-        if any(not half_written(name) for name in strange) or (root / "run.json").exists():
-            raise InputError(f"{root}: not empty and not the folder of a sweep; choose another --out")
     if not (root / FILE).exists():
+        # What else lies in it, such as a figure, does not matter where a run of this very sweep tells whose it is.
+        if not any((run_folder(root, digest) / "run.json").is_file() for digest in plan.distinct):
+            strange = [
+                path.name
+                for path in root.iterdir()
+                if path.name not in (RUNS, SOURCE, ".lock", ".token", SHARED)
+            ]
+            if any(not half_written(name) for name in strange) or (root / "run.json").exists():
+                raise InputError(f"{root}: not empty and not the folder of a sweep; choose another --out")
         return {}
     there = open_sweep(root)
     digests = {row["digest"] for row in there.info["runs"]}
