@@ -66,7 +66,7 @@ def _candidates(paths: Paths, radius: float, few: int) -> np.ndarray:
     return np.asarray(present[np.stack(np.divmod(pairs, len(present)), axis=1)])
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=FEW + 1)
 def all_pairs(number: int) -> np.ndarray:
     """All pairs i < j of a few, int64 [pairs, 2], ordered by i, then j; read-only."""
     found = np.stack(np.triu_indices(number, k=1), axis=1)
@@ -75,10 +75,10 @@ def all_pairs(number: int) -> np.ndarray:
 
 
 def close_places(places: np.ndarray, radius: float) -> np.ndarray:
-    """Every pair of places (float64 [places, 2], metres) within a finite `radius`, and hardly any others: int64
-    [pairs, 2], each pair once, in no particular order."""
-    if len(places) < 2:
-        return np.zeros((0, 2), dtype=np.int64)
+    """Every pair of places (float64 [places, 2], metres) within a finite `radius`, and hardly any others, or all where
+    there are few: int64 [pairs, 2], each pair once, in no particular order."""
+    if len(places) <= FEW:
+        return all_pairs(len(places))
     number = np.arange(len(places))
     points = Boxes(
         client=number,

@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 
 from fedroam.components import Part, field, register
-from fedroam.contacts.approach import few_go_straight, legs_in_contact
 from fedroam.contacts.candidates import close_places
 from fedroam.contacts.graph import graph_of
 from fedroam.mobility import Paths, within_reach
@@ -22,19 +21,17 @@ class Radius(Part):
 
     def meet(self, paths: Paths) -> sparse.csr_array:
         """By the places at the end of the round. Cost grows with contacts, not with pairs (a spatial index)."""
-        if few_go_straight(paths) and not math.isinf(self.radius):
-            pairs, near = legs_in_contact(paths, self.radius)  # which a clock asks, too
-            return graph_of(pairs[near.which[near.at[1]]], paths.clients)
         present = np.flatnonzero(paths.present)
         if math.isinf(self.radius):
             i, j = np.triu_indices(len(present), k=1)
             return graph_of(np.stack([present[i], present[j]], axis=1), paths.clients)
-        places = paths.end[present]
+        places = paths.end.take(present, axis=0)
         found = close_places(places, self.radius)
+        i, j = found.T
         # The distance itself decides: a pair whose distance is the radius to the last bit is in contact.
-        gap = places[found[:, 0]] - places[found[:, 1]]
-        found = found[within_reach(gap[:, 0], gap[:, 1], self.radius)]
-        return graph_of(present[found], paths.clients)
+        dx, dy = (along.take(i) - along.take(j) for along in places.T)
+        found = found[within_reach(dx, dy, self.radius)]
+        return graph_of(present.take(found), paths.clients)
 
     def reach(self) -> float:
         """The radius."""

@@ -160,7 +160,10 @@ class LteWifi(Part):
                 (sent & uses, (cost.energy_up, cost.time_up), link.sending),
                 (received & uses, (cost.energy_down, cost.time_down), link.receiving),
             ):
-                energy[mine], time[mine] = pay(megabits[mine], far[mine])
+                if mine.all():
+                    energy[:], time[:] = pay(megabits, far)
+                else:
+                    energy[mine], time[mine] = pay(megabits[mine], far[mine])
         return cost
 
     def training(self, clients: np.ndarray, samples: np.ndarray) -> np.ndarray:

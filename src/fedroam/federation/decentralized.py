@@ -138,12 +138,14 @@ class Decentralized(Part):
     ) -> np.ndarray:
         """Carry models between clients (int64 [transfers], each) so far apart (m); whether each has arrived, bool
         [transfers]."""
+        if truth is None or round.withheld is None:
+            return round.aggregator.delivered(
+                round.models, Transfers(sender, receiver, sender, apart), round.number
+            )
         arrived = np.ones(len(sender), dtype=bool)
-        told = np.zeros(len(sender), dtype=bool)
-        if truth is not None and round.withheld is not None:
-            told = np.isin(receiver, round.withheld.rows)
+        told = np.isin(receiver, round.withheld.rows)
         for models, some in ((round.models, ~told), (truth, told)):
-            if models is not None and some.any():
+            if some.any():
                 transfers = Transfers(sender[some], receiver[some], sender[some], apart[some])
                 arrived[some] = round.aggregator.delivered(models, transfers, round.number)
         return arrived

@@ -15,7 +15,7 @@ def between(distance: np.ndarray, near: float, far: float) -> np.ndarray:
     Half way where there is no distance, and where all distances are one and the same.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.clip((distance - near) / (far - near), 0.0, 1.0)
+        share = np.minimum(np.maximum((distance - near) / (far - near), 0.0), 1.0)
     return np.where(np.isnan(share), 0.5, share)
 
 

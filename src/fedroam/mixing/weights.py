@@ -122,11 +122,12 @@ class DataSize(Part):
     def weights(self, graph: sparse.csr_array, facts: Facts) -> sparse.csr_array:
         """|D_j| over the samples of the neighbourhood."""
         size = facts.samples.astype(np.float64)
-        total = size + graph.astype(np.float64) @ size
+        rows, columns = entries(graph)
+        others = size[columns]
+        total = size + np.bincount(rows, weights=others, minlength=len(size))
         empty = total == 0
         total[empty] = 1.0
-        rows, columns = entries(graph)
-        return matrix(rows, columns, size[columns] / total[rows], np.where(empty, 1.0, size / total))
+        return matrix(rows, columns, others / total[rows], np.where(empty, 1.0, size / total))
 
 
 @register(

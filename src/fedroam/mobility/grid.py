@@ -50,6 +50,8 @@ def within(here: np.ndarray, reach: float, grid: int) -> np.ndarray:
 def drawn_within(here: np.ndarray, reach: float, grid: int, draws: np.ndarray) -> np.ndarray:
     """For each grid point here[k] (float64 [points, 2]) that of `within` it on which draws[k], in [0, 1), falls: what
     `pick` gives, without laying the points out."""
+    if reach >= math.hypot(grid - 1, grid - 1):  # every point is, wherever one stands
+        return points_at(np.minimum((draws * grid**2).astype(np.int64), grid**2 - 1), grid)
     span = int(min(reach, grid - 1))
     height, found = _heights(reach, span), np.empty(here.shape)
     at_once = max(1, LIMIT // len(height))

@@ -132,7 +132,7 @@ class Paths:
     @property
     def end(self) -> np.ndarray:
         """Places at the end of the round, float64 [clients, 2]."""
-        return np.asarray(self.point[self.first[1:] - 1])
+        return np.asarray(self.point.take(self.first[1:] - 1, axis=0))
 
     def at(self, moment: float) -> np.ndarray:
         """Places at a moment of the round (0 to 1), float64 [clients, 2], metres."""
