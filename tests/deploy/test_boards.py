@@ -115,6 +115,9 @@ def test_a_push_that_fails_keeps_the_key_here(
         FedroamError, match=r"its key is not here: fedroam site renew .* client-01 makes another"
     ):
         push(site, "client-01", "pi", str(there))
+    ssh(before="echo 'Connection refused' >&2; exit 255")  # which has nothing to do with keys
+    with pytest.raises(FedroamError, match=r"exit code 255, it said: Connection refused$"):
+        push(site, "client-01", "pi", str(there))
 
 
 def test_a_push_that_breaks_off_leaves_what_was_there(

@@ -220,8 +220,12 @@ def site_push(
             program=program,
             days=_days(days),
         )
-    said = {"made there": "has made its key,", "brought": "has its key", "there before": "had its key"}[key]
-    say(f"{name}: {said} and has its files at {host}:{to}")
+    said = {
+        "made there": "has made its key, and has its files",
+        "brought": "has its key and its files",
+        "there before": "had its key, and has its files",
+    }[key]
+    say(f"{name}: {said} at {host}:{to}")
 
 
 @app.command("units")

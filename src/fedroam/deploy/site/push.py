@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import shlex
 import subprocess
 import tarfile
 import time
@@ -33,6 +34,7 @@ PLACE = r"(/[A-Za-z0-9._-]+)+"
 HOME = "/etc/fedroam"
 PROGRAM = "/opt/fedroam/current/bin/fedroam"
 PATIENCE = 120.0  # seconds
+OF_SSH = 255  # its exit code where it has not reached the host, or was not let in
 ARRIVING = ".arriving"  # below a node's folder, where files come before they take their places
 Key = Literal["made there", "brought", "there before"]
 
@@ -113,10 +115,15 @@ def _enrol_there(folder: Path, name: str, host: str, to: str, program: str, days
 
 def _over_ssh(host: str, script: str, files: dict[str, bytes], hint: str) -> bytes:
     """What a shell at a host says to a script that is given files as a tar archive. Raises FedroamError where it
-    fails, with the hint."""
+    fails, with the hint, or ssh does, which has not come to it."""
     try:
         done = subprocess.run(
-            ["ssh", host, script], input=_packed(files), capture_output=True, timeout=PATIENCE, check=False
+            # Whatever shell the user has there: this one is everywhere.
+            ["ssh", host, f"sh -c {shlex.quote(script)}"],
+            input=_packed(files),
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
         )
     except FileNotFoundError:
         raise InputError("ssh: no such command on this machine; it brings nodes their files") from None
@@ -124,6 +131,7 @@ def _over_ssh(host: str, script: str, files: dict[str, bytes], hint: str) -> byt
         raise FedroamError(f"{host}: ssh has not ended within {PATIENCE:g} s") from None
     if done.returncode:
         said = one_line(done.stderr.decode("utf-8", "replace").strip()) or "nothing"
+        hint = "" if done.returncode == OF_SSH else hint
         raise FedroamError(f"{host}: exit code {done.returncode}, it said: {said[:300]}{hint}")
     return done.stdout
 
