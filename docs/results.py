@@ -207,7 +207,7 @@ class Kept:
         """Where the record lies, from its page: out of docs/."""
         return f"../../results/{self.study.name}/{self.scale}"
 
-    @cached_property
+    @property
     def figures(self) -> dict[str, str]:
         """The files of the figures that are kept, from the record, by the names of the figures."""
         files = {figure.name: f"figures/{figure.name}.svg" for figure in self.study.figures}
@@ -544,15 +544,16 @@ def write_pages(made: Mapping[str, Callable[[str], str]]) -> None:
 
 def main() -> int:
     """Judge each record anew and write the files beside it, then the pages."""
-    for name in PAPERS:
-        scales = [each for each in kept(name) if each.records.runs]
+    studies = all_kept()
+    for found in studies.values():
+        scales = [each for each in found if each.records.runs]
         for each in scales:
             write_records(each.folder, each.records.judged_by(len(each.result.seeds), each.looks))
             write_kept_files(each.folder, each.result, each.records, each.outlook)
             print(f"{each.folder.relative_to(RECORDS.parent)}: {verdicts_words(each.result)}")
         if scales:
-            leave_out_figures(kept(name))
-    write_pages(pages(all_kept()))
+            leave_out_figures(found)
+    write_pages(pages(studies))
     return 0
 
 

@@ -219,8 +219,14 @@ class Study:
 
     def needs(self, scale: str, items: Iterable[Item] | None = None) -> tuple[str, ...]:
         """The variants that items need (default: all of them) and that this scale runs, in the study's order."""
-        wanted = set(needed(self._items() if items is None else items)) - set(self.scale(scale).without)
-        return tuple(variant for variant in self.variants if variant in wanted)
+        without = self.scale(scale).without
+        wanted = self._wanted if items is None else set(needed(items))
+        return tuple(variant for variant in self.variants if variant in wanted and variant not in without)
+
+    @cached_property
+    def _wanted(self) -> frozenset[str]:
+        """The variants that some item needs: asked for every link of a page."""
+        return frozenset(needed(self._items()))
 
     def can(self, item: Item, scale: str) -> bool:
         """Whether a scale runs all that an item needs."""
@@ -248,12 +254,18 @@ class Study:
             self._settings(variant, scale, 0, notes)
         return tuple(dict.fromkeys(notes))
 
+    @cached_property
+    def _of_base(self) -> Settings:
+        """What all runs begin from: of a file, what describes one run."""
+        if not isinstance(self.base, str):
+            return self.base
+        whole = read_settings(self.base)[0]
+        return {
+            key: value for key, value in whole.items() if key not in ("variants", "seeds", "use", "sweep")
+        }
+
     def _settings(self, variant: str, scale: str, seed: int, notes: list[str]) -> dict[str, Any]:
-        settings = dict(read_settings(self.base)[0] if isinstance(self.base, str) else self.base)
-        if isinstance(self.base, str):  # of a file, what describes one run
-            for key in ("variants", "seeds", "use", "sweep"):
-                settings.pop(key, None)
-        settings = overlay(settings, self.scale(scale).settings, notes)
+        settings = overlay(self._of_base, self.scale(scale).settings, notes)
         changes = self.variants[variant]
         settings = overlay(settings, changes(scale) if callable(changes) else changes, notes)
         first = settings.get("seed", 0)

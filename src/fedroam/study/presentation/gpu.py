@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from fedroam.components import Part
 from fedroam.data.dirichlet import ClientDirichlet
 from fedroam.data.sources.cifar10 import Cifar10
 from fedroam.devices.arithmetic import training_flops
 from fedroam.experiment import Experiment
 from fedroam.federation.hierarchical import Hierarchical
 from fedroam.learning.training import sample_passes
+from fedroam.models import ModelBuilder
 from fedroam.parts import Parts
 from fedroam.study.study import Study
 from fedroam.study.values import Item
@@ -84,8 +87,7 @@ def hours(study: Study, variants: Iterable[str], measured: Measured) -> Hours:
     runs = [study.experiment(variant, "full") for variant in variants if needs_gpu(study, variant)]
     if not runs:
         return Hours(0, 0.0, (0.0, 0.0), 0.0, 0.0)
-    models = {run.model: Parts.of(run).model for run in runs}
-    flops = {part: training_flops(model.build(_SHAPE, _CLASSES), _SHAPE) for part, model in models.items()}
+    flops = {run.model: _flops(run.model) for run in runs}
     seconds, training, evaluation = 0.0, 0.0, 0.0
     for run in runs:
         trained, judged = _images(run, measured.trained.get(study.name, float(run.clients)))
@@ -98,6 +100,13 @@ def hours(study: Study, variants: Iterable[str], measured: Measured) -> Hours:
     return Hours(
         len(runs) * seeds, seeds * seconds / 3600, (least, most), seeds * training, seeds * evaluation
     )
+
+
+@cache
+def _flops(model: Part) -> float:
+    """Those of training a model on one image: each item of a page asks for the same few models."""
+    assert isinstance(model, ModelBuilder)
+    return training_flops(model.build(_SHAPE, _CLASSES), _SHAPE)
 
 
 def gpu_words(study: Study, measured: Measured) -> str:
