@@ -85,9 +85,22 @@ class MissingExtraError(InputError):
 def unknown(what: str, found: str, known: Iterable[str]) -> InputError:
     """The error for a name that does not exist: lists the known ones and suggests the nearest."""
     names = sorted(known)
+    return InputError(
+        f"unknown {what} {found!r}: allowed are {', '.join(names) or '(none)'}{_near(found, names)}"
+    )
+
+
+def no_column(table: object, name: str, there: Iterable[str]) -> InputError:
+    """The error for a table that lacks a column: lists those that it has and suggests the nearest."""
+    names = sorted(there)
+    return InputError(
+        f"{table}: has no column {name!r}, but {', '.join(names) or '(none)'}{_near(name, names)}"
+    )
+
+
+def _near(found: str, names: list[str]) -> str:
     near = difflib.get_close_matches(found, names, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return InputError(f"unknown {what} {found!r}: allowed are {', '.join(names) or '(none)'}{hint}")
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def wrong(owner: str, found: object, way: str) -> InputError:

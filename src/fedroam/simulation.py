@@ -120,7 +120,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     if not ours(parts.federation):
         _check_told(scene, given.traffic, done)
     # account
-    account, traffic = _accounted(scene, state, given, done, time)
+    account, traffic = _accounted(scene, state, given, done, time, lost)
     sent = state.bytes_sent + traffic.total
     clock = {} if time is None else time.after() | {OWED: _owed(scene, state, time)}
     battery = _drained(scene, state, time, account)
@@ -255,20 +255,33 @@ def _check_told(scene: Scene, handed_out: Traffic, done: Exchanged) -> None:
 
 
 def _accounted(
-    scene: Scene, state: State, given: Distributed, done: Exchanged, time: Timetable | None
+    scene: Scene, state: State, given: Distributed, done: Exchanged, time: Timetable | None, lost: np.ndarray
 ) -> tuple[Account, Traffic]:
-    """The account after the round, and all that was sent in it."""
+    """The account after the round, and all that was sent in it. lost: who was asked to learn and did not answer,
+    int64."""
     exchanged = done.traffic if time is None or time.already is None else done.traffic.less(time.already)
     traffic = Traffic.joined([given.traffic if time is None else time.traffic, exchanged])
+    # Who has not answered, and is not said to have lost all since its last update, goes on with the model of before.
+    in_vain = np.setdiff1d(lost, done.discarded) if len(lost) else lost
     if time is None:
         learnt = [*given.jobs, *given.trained] if given.trained else given.jobs
-        return scene.tariff.charge(state.account, learnt, traffic, done.aggregated, done.discarded), traffic
+        account = scene.tariff.charge(
+            state.account, learnt, traffic, done.aggregated, done.discarded, in_vain=in_vain
+        )
+        return account, traffic
     # Where clients send to each other they keep their models: what they learnt in earlier rounds is not lost with the
     # work of this one.
     keeps = scene.timing is not None and scene.timing.federation.neighbours is not None
-    lost = done.discarded if keeps or not len(time.dropped) else np.union1d(done.discarded, time.dropped)
+    discarded = done.discarded if keeps or not len(time.dropped) else np.union1d(done.discarded, time.dropped)
     account = scene.tariff.charge(
-        state.account, time.paid, traffic, done.aggregated, lost, owed=state.clock[OWED], keeps=keeps
+        state.account,
+        time.paid,
+        traffic,
+        done.aggregated,
+        discarded,
+        in_vain=in_vain,
+        owed=state.clock[OWED],
+        keeps=keeps,
     )
     return account, traffic
 

@@ -189,7 +189,7 @@ def test_quotes_within_a_cell_and_lines_within_quotes_are_no_mistake() -> None:
     [
         (
             {"label": "lable"},
-            "unknown column of own.csv 'lable': allowed are kind, label, load, speed, station; did you mean 'label'",
+            "own.csv: has no column 'lable', but kind, label, load, speed, station; did you mean 'label'?",
         ),
         (
             {"categorical": ["kind", "kind"]},

@@ -21,6 +21,7 @@ from fedroam.deploy.node import process
 from fedroam.deploy.node.process import Node, node_of
 from fedroam.deploy.server import hub
 from fedroam.deploy.server.hub import Asked, Hub
+from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.server.serving import serve
 from fedroam.deploy.site.file import FILE, read_site
 from fedroam.deploy.site.identity import credentials
@@ -102,6 +103,25 @@ def test_what_fails_in_any_kind_of_federation_is_left_out(federation: Any, tmp_p
     network = site.run(tmp_path / "network", {0: in_round(1, nan), 2: in_round(3, nan)})
     assert len(site.lines) == 2
     same_runs(network, without(experiment, tmp_path / "simulated", {(1, 0), (3, 2)}))
+
+
+@pytest.mark.parametrize("federation", ["decentralized", "push_sum", "epidemic", "fedavg"])
+def test_work_that_does_not_arrive_is_wasted(federation: str, tmp_path: Path) -> None:
+    """Once, in its round, and no more than that: what a peer learnt before, and it goes on with, is not."""
+    radio = {"kind": "lte_wifi", "training_energy": 0.25}
+    experiment = tiny(**EVERY, federation=federation, clients=4, radio=radio)
+    site = LocalSite.new(tmp_path / "site", experiment)
+    network = site.run(tmp_path / "network", {0: in_round(2, nan), 2: in_round(3, nan)})
+    last = network.clients[network.clients["round"] == experiment.rounds].set_index("client")
+    a_round = last["energy_training"] / experiment.rounds
+    assert (a_round > 0).all()
+    received = last["energy"] - last["energy_training"] if federation == "fedavg" else 0.0 * a_round
+    for client, wasted in last["energy_wasted"].items():
+        if client in (0, 2):  # one of three models that came down was for nothing, too
+            assert wasted >= a_round[client] - 1e-12
+            assert wasted <= a_round[client] + received[client] + 1e-12
+        else:
+            assert wasted == 0
 
 
 def broken_from(round: int) -> Callable[[Node], object]:
@@ -344,6 +364,26 @@ def test_a_server_that_was_stopped_goes_on_with_the_same_nodes(tmp_path: Path) -
     network = site.run(tmp_path / "network")
     assert site.lines == ["rounds 1 to 2: 6 answers arrived before the run was broken off"]
     same_runs(network, run(experiment, tmp_path / "simulated"))
+
+
+def test_nodes_of_a_run_that_is_done_are_told_so_after_a_kill(tmp_path: Path) -> None:
+    """The server was killed between its last checkpoint and the end of its calls: what had arrived lies there still."""
+    experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=2)
+    site, out = LocalSite.new(tmp_path / "site", experiment), tmp_path / "network"
+    before = site.run(out)
+    site.lines.clear()
+    left = Journal(out, experiment.digest, site.lines.append)
+    left.keep(1, 2, "a" * 64, b"an update")
+    left.close(done=False)
+    after = site.run(out)
+    assert site.lines == ["the run is done, and its nodes may not know: waits for them, to tell them"]
+    assert all(node._done for node in site.nodes.values())
+    assert site.ended == {0: None, 1: None}
+    assert not list(out.glob("arrived*"))
+    same_runs(after, before)
+    site.lines.clear()
+    assert site.run(out).done
+    assert not site.lines, "once"
 
 
 def test_the_run_begins_without_those_who_do_not_come(

@@ -229,7 +229,7 @@ def test_a_journal_knows_what_became_of_an_order(tmp_path: Path) -> None:
     )
     assert two.away(5, np.array([1])).tolist() == [4, 7], "decided when the round began"
     assert two.away(6, np.array([1])).tolist() == [1]
-    assert lines == ["rounds 5 to 5: 3 answers arrived before the run was broken off"]
+    assert lines == ["rounds 5 to 5: 2 answers arrived before the run was broken off"], "the third did not"
     assert two.order() not in names
     assert two.order().partition("-")[0] == names[0].partition("-")[0], "the same run"
     (tmp_path / "checkpoints").mkdir()
@@ -242,7 +242,11 @@ def test_a_journal_knows_what_became_of_an_order(tmp_path: Path) -> None:
     two.lose(2, 9, "a" * 64)
     two.away(9, np.array([4]))
     two.open_again(9)
+    two.keep(1, 8, "a" * 64, b"which the newest checkpoint holds")
+    two.close(done=False)
+    two = Journal(tmp_path, RUN, lines.append)
     assert two.found(1, 9, "a" * 64) == (True, b"an update")
+    assert lines[1:] == ["rounds 9 to 9: 1 answers arrived before the run was broken off"]
     assert two.found(2, 9, "a" * 64) == (False, None)
     assert two.away(9, np.array([5])).tolist() == [5]
     two.close(done=True)

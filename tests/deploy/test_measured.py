@@ -108,6 +108,19 @@ def test_energy_is_attributed_and_settled(ran: Run) -> None:
     assert found.clients == 3
     outside = (4.0 * 10 + 10.0 * 10 - 50.0) + (60.0 - 12.0)
     assert found.rest == pytest.approx(outside / ((20.0 - 8.0) + (20.0 - 4.0)))
+
+
+def test_what_was_in_vain_is_wasted_and_no_more(ran: Run) -> None:
+    """Client 0's work of round 2 did not arrive: that of round 1, which it goes on with, is aggregated in round 3."""
+    by_hand(ran)
+    (ran.folder / FOLDER / UPDATES).unlink()
+    nobody, first = np.zeros(0, np.int64), np.zeros(1, np.int64)
+    note_updates(ran.folder, 1, nobody, nobody)
+    note_updates(ran.folder, 2, nobody, nobody, first)
+    note_updates(ran.folder, 3, first, nobody)
+    found = measured_energy(ran)
+    assert found.table["wasted"].tolist() == pytest.approx([0, 0, 14.0, 0, 0, 0])
+    assert found.pending == pytest.approx(9.0 + 3.0), "client 1's"
     less = measured_energy(ran, idle=1.5).table.set_index(["client", "round"])
     assert less.loc[(0, 1), "training"] == pytest.approx(12.0 - 4.5)
     assert less.loc[(0, 3), "other"] == pytest.approx(20.0 - 3.0)

@@ -276,7 +276,7 @@ def test_what_is_odd_in_new_rows_is_told(spam: Commands) -> None:
     assert "classes that the model does not know count as wrong answers: bread" in answer.err
     assert "accuracy: 0.0000 (0 of 40 rows)" in answer.err
     for frame, words in (
-        (rows.drop(columns="degrees"), "unknown column of bad.csv 'degrees'"),
+        (rows.drop(columns="degrees"), "bad.csv: has no column 'degrees', but amount, "),
         (rows.assign(amount="much"), "bad.csv, line 2, column 'amount'"),
         (rows.iloc[:0], "bad.csv: a header but no rows"),
     ):

@@ -36,6 +36,20 @@ class Noisy(nn.Module):
         return nn.functional.dropout(self.out(x.flatten(1)), training=self.training)
 
 
+class Counting(nn.Module):
+    """An output that grows with each batch that was trained on, whoever's it was; it also notes a shape."""
+
+    def __init__(self, counted=True):
+        super().__init__()
+        self.out, self.counted, self.batches, self.width = nn.Linear(12, 3), counted, 0, 0
+
+    def forward(self, x):
+        self.width = x.flatten(1).shape[1]
+        if self.training and self.counted:
+            self.batches += 1
+        return self.out(x.flatten(1)) * (1 + 0.02 * self.batches)
+
+
 def lazy(shape, classes) -> nn.Module:
     assert shape == (3, 2, 2)
     return nn.Sequential(nn.Flatten(), nn.LazyLinear(5), nn.ReLU(), nn.Linear(5, classes))
@@ -71,7 +85,7 @@ def unsaid():
 def own_models(monkeypatch):
     module = types.ModuleType(HERE)
     module.Good, module.Noisy, module.lazy, module.failing, module.number = Good, Noisy, lazy, failing, 3
-    module.frozen = frozen
+    module.frozen, module.Counting = frozen, Counting
     module.double, module.bare, module.text, module.unsaid = double, bare, text, unsaid
     monkeypatch.setitem(sys.modules, HERE, module)
 
@@ -136,6 +150,7 @@ def test_the_start_depends_on_the_stream_alone():
         ("subprocess:check_output", "is not called"),
         ("pathlib:Path", "is not called"),
         (f"{HERE}:Noisy", "draws from torch's global generator"),
+        (f"{HERE}:Counting", r"Counting\.batches changes from batch to batch.*register_buffer\('batches'"),
         (f"{HERE}:double", "a batch of shape \\[2, 3, 2, 2\\] fails: RuntimeError"),
         (f"{HERE}:bare", r"output for 2 samples is \[2, 12\], allowed is \[2, 3\]"),
         ("torch.nn:Module", "a batch of shape .* fails: NotImplementedError"),
@@ -172,3 +187,7 @@ def test_a_broken_file_on_the_path(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InputError, match="importing 'broken_model_file' failed: ZeroDivisionError"):
         build("broken_model_file:Net")
+
+
+def test_what_a_module_notes_of_every_batch_alike_does_no_harm():
+    build(f"{HERE}:Counting", counted=False)

@@ -20,7 +20,7 @@ import pandas as pd
 from fedroam.analysis.evaluated_model import evaluated_models
 from fedroam.analysis.fleet import of_every_round, of_transfers
 from fedroam.analysis.formatting import percent
-from fedroam.analysis.statistics.paired import interval, two_sided
+from fedroam.analysis.statistics.paired import apart, interval, two_sided
 from fedroam.analysis.statistics.verdicts import holm_known
 from fedroam.analysis.variants import Variant, mean_and_error, notes_on, variants
 from fedroam.errors import InputError
@@ -223,7 +223,7 @@ def _row(
     put("bytes_to", [value_at(run, "bytes", hit) for run, hit in hits])
     put("energy_to", [value_at(run, "energy", hit) for run, hit in hits])
     there = {(s.seed, s.round): s.final for s in first}
-    gaps = [s.final - there[s.seed, s.round] for s in each if (s.seed, s.round) in there]
+    gaps = [apart((s.final, -there[s.seed, s.round])) for s in each if (s.seed, s.round) in there]
     put("difference", gaps)
     row["difference_n"] = len(gaps)
     row["difference_low"], row["difference_high"] = interval(gaps)

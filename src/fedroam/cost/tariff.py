@@ -13,7 +13,7 @@ from fedroam.cost.account import Account, charge
 from fedroam.cost.radio import Cost, DistanceDistribution, Radio, checked_cost, checked_joules
 from fedroam.cost.sample_passes import SamplePasses
 from fedroam.errors import InputError
-from fedroam.federation import Traffic
+from fedroam.federation import NOBODY, Traffic
 from fedroam.learning import Job
 
 Found = TypeVar("Found")
@@ -92,23 +92,25 @@ class Tariff:
         aggregated: np.ndarray,
         discarded: np.ndarray,
         *,
+        in_vain: np.ndarray = NOBODY,
         owed: np.ndarray | None = None,
         keeps: bool = False,
     ) -> Account:
         """The account after a round with this local work and these transfers (see `charge`).
 
-        work: jobs, all of which are done, or what is paid for; owed: see `joules`. keeps: whether clients keep their
-        models, so that work that is broken off is wasted, and nothing that they learnt before it.
+        work: jobs, all of which are done, or what is paid for; owed: see `joules`. in_vain: clients (int64) whose work
+        of the round is wasted, and nothing that they learnt before it. keeps: whether clients keep their models, so
+        that the same is true of work that is broken off.
         """
         cost = self.cost(traffic)
-        if not isinstance(work, Paid):
+        if isinstance(work, Paid):
+            clients, joules = self.joules(work, owed)
+            broken_off = np.flatnonzero(work.broken_off) if keeps else NOBODY
+        else:
             clients, samples = self.passes.of(work)
-            joules = self.training(clients, samples)
-            return charge(account, traffic, cost, clients, joules, aggregated, discarded)
-        clients, joules = self.joules(work, owed)
-        in_vain = None
-        if keeps and work.broken_off.any():
-            in_vain = np.zeros(len(joules))
-            jobs = slice(0, len(work.broken_off))
-            in_vain[jobs] = np.where(work.broken_off, joules[jobs], 0.0)
-        return charge(account, traffic, cost, clients, joules, aggregated, discarded, in_vain)
+            joules, broken_off = self.training(clients, samples), NOBODY
+        wasted = None
+        if len(in_vain) or len(broken_off):
+            wasted = np.where(np.isin(clients, in_vain), joules, 0.0)
+            wasted[broken_off] = joules[broken_off]
+        return charge(account, traffic, cost, clients, joules, aggregated, discarded, wasted)

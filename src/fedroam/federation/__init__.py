@@ -17,6 +17,7 @@ from fedroam.federation.holders import Model as Model
 from fedroam.federation.holders import SendsMessages as SendsMessages
 from fedroam.federation.holders import Transfers as Transfers
 from fedroam.federation.pieces import Pieces as Pieces
+from fedroam.federation.protocol import NOBODY as NOBODY
 from fedroam.federation.protocol import SERVER as SERVER
 from fedroam.federation.protocol import AdaptsNetwork as AdaptsNetwork
 from fedroam.federation.protocol import AdaptsObjective as AdaptsObjective

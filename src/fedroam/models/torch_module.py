@@ -17,6 +17,7 @@ from fedroam.components import Part, field, register
 from fedroam.errors import FedroamError, InputError, own_line
 from fedroam.models.dropout import noise, own_dropout
 from fedroam.models.network import FROZEN, check
+from fedroam.models.trial import state_of_its_own
 
 
 @register("model", "torch_module")
@@ -122,6 +123,8 @@ class TorchModule(Part):
                 "draws from torch's global generator in training, where threads would share it; "
                 "allowed is fedroam.models.Dropout"
             )
+        if kept := state_of_its_own(module, x):
+            raise self._wrong(kept)
         kinds = {p.dtype for p in module.parameters()}
         if kinds != {torch.float32}:
             raise self._wrong(

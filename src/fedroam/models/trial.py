@@ -20,8 +20,9 @@ def try_out(
 
     logits: whether its output must be [2, classes], as it need not be where an objective of the user's own reads it.
     Raises InputError, with the kind and the line of the user's own file, where that fails, where the output is another,
-    where no parameter can be trained, or the trial cannot be repeated: where start values differ though torch's default
-    generator is the same, or evaluating the same samples twice gives other numbers.
+    where no parameter can be trained, where the network keeps something in Python between batches, or the trial cannot
+    be repeated: where start values differ though torch's default generator is the same, or evaluating the same samples
+    twice gives other numbers.
     """
 
     def wrong(what: str) -> InputError:
@@ -62,10 +63,40 @@ def try_out(
         if not isinstance(found, torch.Tensor) or (logits and found.shape != (2, classes)):
             told = list(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
             raise wrong(f"the output of 2 samples is {told}, allowed is [2, {classes}]")
+    if kept := state_of_its_own(network, x):
+        raise wrong(kept)
     if not torch.equal(first, second):
         raise wrong(
             "the same samples give other numbers each time they are evaluated: allowed are draws in training"
         )
+
+
+def state_of_its_own(network: nn.Module, x: torch.Tensor) -> str:
+    """What a network keeps in Python from one batch to the next in training, in words; empty where it is nothing.
+
+    A count of batches, say, by which something is annealed: a network computes for whichever client comes to its
+    thread, and no row of the models and no checkpoint has it. What is the same after each batch (a shape) does no harm.
+    """
+    tried, seen = copy.deepcopy(network).train(), []
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        for _ in range(3):
+            with noise(torch.Generator()):
+                tried(x)
+            seen.append(
+                {
+                    (type(module).__name__, name): value
+                    for module in tried.modules()
+                    for name, value in vars(module).items()
+                    if isinstance(value, bool | int | float | str)
+                }
+            )
+    for owner, name in seen[2]:
+        if seen[1].get((owner, name)) != seen[2][owner, name]:
+            return (
+                f"{owner}.{name} changes from batch to batch, and those who train would share it; allowed is what each "
+                f"model has of its own: self.register_buffer({name!r}, torch.tensor(...))"
+            )
+    return ""
 
 
 def one_sample_fails(network: nn.Module, shape: tuple[int, ...]) -> str:

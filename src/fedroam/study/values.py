@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 import numpy as np
 import pandas as pd
 
+from fedroam.analysis.statistics.paired import apart
 from fedroam.errors import InputError
 from fedroam.planning import overlay
 from fedroam.recording import Run
@@ -198,7 +199,7 @@ class Value:
         known = [number for number in numbers if number is not None]
         if len(known) < len(numbers):
             return None
-        return float(sum(term.weight * number for term, number in zip(self.terms, known, strict=True)))
+        return apart(term.weight * number for term, number in zip(self.terms, known, strict=True))
 
     def ends(self, of: EndsOf) -> Ends | None:
         """The least and the most that the sum can be; None where `of` lacks a term."""
@@ -243,11 +244,9 @@ class Value:
 
 def summed(terms: Iterable[tuple[float, Ends]]) -> Ends:
     """The least and the most that a weighted sum can be."""
-    least = most = 0.0
-    for weight, (low, high) in terms:
-        if weight:  # nothing of a number that may be infinite is nothing
-            least += weight * (low if weight > 0 else high)
-            most += weight * (high if weight > 0 else low)
+    some = [(weight, ends) for weight, ends in terms if weight]  # nothing of what may be infinite is nothing
+    least = apart(weight * (low if weight > 0 else high) for weight, (low, high) in some)
+    most = apart(weight * (high if weight > 0 else low) for weight, (low, high) in some)
     return least, most
 
 

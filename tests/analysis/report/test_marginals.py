@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -268,3 +269,36 @@ def test_a_report_of_a_sweep_names_the_best_and_draws_what_it_costs(tmp_path: Pa
     assert [int(n) for n in re.findall(r'<td data-head="radius">(\d+)</td>', page)] == [2, 9, 10]
     assert (tmp_path / "out/figures/pareto-bytes.svg").exists()
     assert not (tmp_path / "out/figures/pareto-energy.svg").exists()
+
+
+def test_settings_that_vary_together_are_told_as_such(points: list[SweepPoint]) -> None:
+    """With `mobile` bound to `kind`, nothing is averaged, and what differs may be of either."""
+    bound = {"static": 1, "random": 5}
+    together = [one for one in points if one.keys["mobility.mobile"] == bound[one.keys["mobility.kind"]]]
+    found = marginal(together, ["mobility.kind"], final_accuracy)
+    assert (found.pooled, found.beside) == ("", "mobility.mobile = 1, 5")
+    assert found.words == (
+        " Not the same in all rows, so that what differs may be its doing: mobility.mobile = 1, 5."
+    )
+    assert found.groups[("random",)] == pytest.approx({0: 60.0, 1: 70.5, 2: 81.0})
+    # A third that every row was run with is averaged over as ever.
+    more = [
+        SweepPoint({**one.keys, "mixing.kind": mixing}, one.seed, one.run)
+        for one in together
+        for mixing in ("plain", "metropolis")
+    ]
+    found = marginal(more, ["mobility.kind"], final_accuracy)
+    assert (found.pooled, found.beside) == ("mixing.kind = metropolis, plain", "mobility.mobile = 1, 5")
+
+
+def test_rounding_is_no_difference(points: list[SweepPoint]) -> None:
+    """The same sum in another order, in every seed, is no evidence; a real difference as regular as that is."""
+    pairs = [one for one in points if one.keys["mobility.mobile"] == 1]
+
+    def joules(more: float) -> Callable[[Run], float]:
+        return lambda run: 1578.7 * (1.0 + (more if "random" in str(run.folder) else 0.0))
+
+    for more, p in ((1e-15, 1.0), (-3e-14, 1.0), (1e-6, 0.25)):
+        table = marginal_table(marginal(pairs, ["mobility.kind"], joules(more)))
+        assert table["p"].tolist()[1] == p
+        assert (table["difference"].tolist()[1] == 0) == (p == 1.0)

@@ -10,6 +10,7 @@ from scipy import stats
 
 from fedroam.analysis.statistics.paired import (
     above,
+    apart,
     below,
     every,
     interval,
@@ -184,3 +185,14 @@ def test_values_that_agree_have_no_interval_beside_their_sign_test() -> None:
     assert 0 < abs(gaps[0] - gaps[1]) < 1e-15
     assert two_sided(gaps) == 0.5
     assert all(math.isnan(end) for end in interval(gaps))
+
+
+def test_a_sum_that_is_no_more_than_its_rounding_is_zero() -> None:
+    assert apart((0.1 + 0.2, -0.3)) == 0.0
+    assert apart((1e9 + 1e-4, -1e9)) == 0.0
+    assert apart((1e9 + 1.0, -1e9)) == 1.0
+    assert apart((5.0, -3.0)) == 2.0
+    assert apart(()) == 0.0
+    assert apart((math.inf, -1.0)) == math.inf
+    assert math.isnan(apart((math.inf, -math.inf)))
+    assert math.isnan(apart((math.nan, 1.0)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import pandas as pd
 
 from fedroam.analysis.figures.error_bars import key_text
 from fedroam.analysis.formatting import number
-from fedroam.analysis.statistics.paired import above, interval, two_sided
+from fedroam.analysis.statistics.paired import above, apart, interval, two_sided
 from fedroam.analysis.statistics.threshold import Threshold, smallest_reaching
 from fedroam.analysis.statistics.verdicts import holm_known
 from fedroam.analysis.summary import summarise
@@ -39,11 +39,20 @@ class SweepPoint:
 @dataclass(frozen=True)
 class Marginal:
     """Numbers by the values of some settings: for each, one number a seed. pooled: what was averaged over, and what
-    was left out of it."""
+    was left out of it. beside: what else has not the same values for all of them, so that a difference may be its."""
 
     by: tuple[str, ...]
     groups: dict[tuple[Any, ...], dict[int, float]]
     pooled: str
+    beside: str = ""
+
+    @property
+    def words(self) -> str:
+        """Both as sentences, each with a space before it."""
+        told = f" Averaged within each seed over {self.pooled}." if self.pooled else ""
+        if self.beside:
+            told += f" Not the same in all rows, so that what differs may be its doing: {self.beside}."
+        return told
 
     def in_order(self) -> Marginal:
         """The same with its groups in the order in which people look for them: numbers ascending."""
@@ -51,7 +60,7 @@ class Marginal:
         keys = sorted(
             self.groups, key=lambda key: [at.index(one) for at, one in zip(columns, key, strict=True)]
         )
-        return Marginal(self.by, {key: self.groups[key] for key in keys}, self.pooled)
+        return replace(self, groups={key: self.groups[key] for key in keys})
 
 
 def final_accuracy(run: Run) -> float:
@@ -64,8 +73,9 @@ def marginal(points: Sequence[SweepPoint], by: Sequence[str], statistic: Statist
 
     The average is over those combinations of the others that every value was run with; a seed counts for a value if
     all of them are finished. A combination that some value has finished with no seed, while it has with another
-    combination, is left out for all values: or one that always fails would empty the table. Raises InputError for a
-    setting that does not vary.
+    combination, is left out for all values: or one that always fails would empty the table. Where no combination was
+    run with every value (settings that vary together), each has the average of its own. Raises InputError for a setting
+    that does not vary.
     """
     varied = list(dict.fromkeys(name for point in points for name in point.keys))
     for name in by:
@@ -93,15 +103,19 @@ def marginal(points: Sequence[SweepPoint], by: Sequence[str], statistic: Statist
             runs = [cell[seed] for cell in wanted]
             if all(run is not None for run in runs):
                 groups[value][seed] = float(np.mean([statistic(run) for run in runs if run is not None]))
-    pooled = "; ".join(
-        f"{name} = {', '.join(map(key_text, in_order(dict.fromkeys(other[k] for other in sorted(common, key=repr)))))}"
-        for k, name in enumerate(rest)
-    )
+    pooled, beside = [], []
+    for k, name in enumerate(rest):
+        rows = [{other[k] for other in (common or cells)} for cells in found.values()]
+        values = in_order(sorted(set().union(*rows), key=repr))
+        if any(row != rows[0] for row in rows):
+            beside.append(f"{name} = {', '.join(map(key_text, values))}")
+        elif common or len(values) > 1:
+            pooled.append(f"{name} = {', '.join(map(key_text, values))}")
     if left_out:
         without = "; ".join(settings_text(dict(zip(rest, other, strict=True))) for other in left_out[:SHOWN])
         more = f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
-        pooled += f" (without {without}{more}, where nothing is finished for some row)"
-    return Marginal(tuple(by), groups, pooled)
+        pooled[-1] += f" (without {without}{more}, where nothing is finished for some row)"
+    return Marginal(tuple(by), groups, "; ".join(pooled), "; ".join(beside))
 
 
 def marginal_table(found: Marginal) -> pd.DataFrame:
@@ -112,7 +126,7 @@ def marginal_table(found: Marginal) -> pd.DataFrame:
     for k, (value, seeds) in enumerate(found.groups.items()):
         row: dict[str, Any] = {**dict(zip(found.by, value, strict=True)), "seeds": len(seeds)}
         row["mean"], row["error"] = mean_and_error(list(seeds.values()))
-        gaps = [seeds[seed] - first[seed] for seed in seeds if seed in first] if k else []
+        gaps = [apart((seeds[seed], -first[seed])) for seed in seeds if seed in first] if k else []
         row["difference"], row["difference_error"] = mean_and_error(gaps)
         row["n"] = len(gaps)
         evidence = above(gaps)
@@ -205,7 +219,7 @@ def best_setting(points: Sequence[SweepPoint]) -> BestSetting | None:
     best = max(known, key=lambda key: known[key])
     alike, judged = 0, False
     for key, seeds in found.items():
-        gaps = [found[best][seed] - seeds[seed] for seed in seeds if seed in found[best]]
+        gaps = [apart((found[best][seed], -seeds[seed])) for seed in seeds if seed in found[best]]
         if key == best or len(gaps) < 2:
             continue
         low, high = interval(gaps)

@@ -185,14 +185,18 @@ def sweep_section(points: Sequence[SweepPoint]) -> tuple[str, list[ReportFigure]
             rows.append([escape(text) for text in texts])
         heads = [name, "Seeds", _LABEL, "Difference to first (points)", "p"]
         parts.append(f"<h3>By {escape(name)}</h3>{table_html(heads, rows)}")
-        told = "Mean ± standard error over seeds; differences are paired by seed; p: two-sided t, Holm's correction."
-        told += f" Averaged within each seed over {found.pooled}." if found.pooled else ""
+        told = (
+            "Mean ± standard error over seeds; differences are paired by seed; p: two-sided t (where all seeds differ "
+            "by the same, the sign test), Holm's correction."
+        )
+        told += found.words
         parts.append(f'<p class="small">{escape(told)}</p>')
     return "".join(parts), drawn
 
 
 def _over(found: Marginal) -> str:
-    return f", averaged over {found.pooled}" if found.pooled else ""
+    told = f", averaged over {found.pooled}" if found.pooled else ""
+    return f"{told}, beside what is not the same for all: {found.beside}" if found.beside else told
 
 
 def _file(kind: str, *names: str) -> str:

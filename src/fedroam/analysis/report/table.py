@@ -116,7 +116,8 @@ def remarks(comparison: Comparison) -> list[str]:
         accuracy_meaning(comparison.evaluated_models),
         *_meaning_of_mean_model(comparison),
         "Best: the highest of all evaluated rounds, picked on the test samples themselves, so it flatters.",
-        "Means ± standard error over seeds (no error where there is one seed).",
+        "Means over seeds; ± is the standard error (none where there is one seed). Bytes, energy and times have theirs "
+        + "in the file of `fedroam compare --csv`.",
     ]
     counted = _counted(comparison)
     if counted and counted[0] < comparison.last:

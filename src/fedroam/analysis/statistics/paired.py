@@ -22,7 +22,7 @@ neighbouring settings share most of their draws.)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -34,6 +34,7 @@ from fedroam.errors import InputError
 LEVEL = 0.95  # of confidence intervals
 POWER = 0.8  # chance of a verdict that a number of seeds is to give
 MOST_SEEDS = 1000  # more are not looked for
+ROUNDING = 1e-12  # of what is added up: sums that differ by less are equal
 
 Asks = Literal["above", "below", "within", "ratio above"]
 Numbers = Sequence[float] | Sequence[tuple[float, float]] | np.ndarray
@@ -106,6 +107,18 @@ def above(values: Numbers, bound: float = 0.0, test: str = "one-sided t") -> Evi
     void, and the note says so.
     """
     return examined(_asked(values, test, bound=bound, asks="above"))
+
+
+def apart(numbers: Iterable[float]) -> float:
+    """The sum of some numbers, which is 0 where it is no more than their rounding.
+
+    Differences of what is the same are so: the same joules, added up in another order, differ in their last digits, and
+    by the same in every seed, of which a sign test would make evidence.
+    """
+    parts = list(numbers)
+    found = float(sum(parts))
+    size = sum(map(abs, parts))
+    return 0.0 if math.isfinite(size) and abs(found) <= ROUNDING * size else found
 
 
 def two_sided(values: Numbers) -> float:
@@ -242,7 +255,7 @@ class _Side:
         self.moderated, self.note = spread is not None, ""
         finite = bool(np.isfinite(x).all())
         variance, df = float(x.var(ddof=1)) if finite else math.nan, float(n - 1)
-        alike = finite and bool(np.ptp(x) <= 1e-12 * max(1.0, float(np.abs(x).max())))
+        alike = finite and bool(np.ptp(x) <= ROUNDING * max(1.0, float(np.abs(x).max())))
         if spread is not None:
             variance, df = spread.of(0.0 if alike else variance, n)
         self.sign = not finite or (alike and not (spread is not None and variance > 0))

@@ -182,11 +182,11 @@ def _compare_by(
     console = out()
     console.print(printed)
     remarks = [
-        "Mean ± standard error over seeds; differences are paired by seed. p: two-sided t, Holm's correction over the "
-        "rows; intervals are for each row alone."
+        "Mean ± standard error over seeds; differences are paired by seed. p: two-sided t (where all seeds differ by "
+        "the same, the sign test), Holm's correction over the rows; intervals are for each row alone."
     ]
-    if grouped.pooled:
-        remarks.append(f"Averaged within each seed over {grouped.pooled}.")
+    if grouped.words:
+        remarks.append(grouped.words.strip())
     lacking = sum(point.run is None for point in points)
     if lacking:
         remarks.append(

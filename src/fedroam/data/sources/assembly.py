@@ -76,6 +76,9 @@ def _samples(name: str, key: str, value: Any, layout: Layout) -> np.ndarray:
     x = np.asarray(value)
     if x.dtype.kind not in "buif":
         raise InputError(f"{name}: {key} holds {x.dtype}, wanted are numbers")
+    if x.dtype.kind == "f" and x.size and not (np.isfinite(x.max()) and np.isfinite(x.min())):  # NaN is both
+        row = int(np.argwhere(~np.isfinite(x.reshape(len(x), -1)).all(axis=1))[0, 0])
+        raise InputError(f"{name}: {key}[{row}] holds a value that is not finite")
     if x.ndim not in (2, 3, 4) or 0 in x.shape[1:]:
         raise InputError(
             f"{name}: {key} has shape {x.shape}, wanted is [samples, features], [samples, height, width] or "

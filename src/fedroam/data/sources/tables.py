@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from fedroam.errors import InputError, unknown
+from fedroam.errors import InputError, no_column, unknown
 from fedroam.facts import no_text
 
 # Half a gigabyte of nothing packs into half a megabyte: whoever skips blank lines must stop somewhere. No file that
@@ -85,7 +85,7 @@ def read_table(
     known = frozenset(header)
     for name in (*numbers, *words):
         if name not in known:
-            raise unknown(f"column of {path}", name, header)
+            raise no_column(path, name, header)
     types = {**dict.fromkeys(numbers, pa.float64()), **dict.fromkeys(words, pa.string())}
     try:
         # Arrow's own stream and one thread: a Python file in the hands of Arrow's threads can abort the process

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,29 +19,32 @@ from fedroam.deploy.metering.readings import FOLDER, WORK, WORK_ENDS, read_readi
 from fedroam.devices.meters import Series
 from fedroam.errors import InputError
 from fedroam.facts import JsonObject, checked_lines
-from fedroam.federation import Traffic
+from fedroam.federation import NOBODY, Traffic
 from fedroam.learning import Job
 from fedroam.recording import Run
 from fedroam.recording.files import write_table
 from fedroam.writing import add_line
 
-# What is told whose update was aggregated, and whose never will be, int64 [clients] each.
-Note = Callable[[np.ndarray, np.ndarray], None]
+# What is told of clients (int64): whose update was aggregated, whose never will be, whose work was in vain.
+Note = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 UPDATES, TABLE = "updates.jsonl", "energy.parquet"
 
 
 class _Updates(JsonObject):
-    """What became of the updates of a round: clients whose were aggregated, and whose never will be."""
+    """What became of the updates of a round: clients whose were aggregated, whose never will be, and whose work of the
+    round was in vain, who go on with what they had."""
 
     round: int = Field(ge=1)
     aggregated: list[int]
     discarded: list[int]
+    in_vain: list[int] = []
 
 
 @dataclass(frozen=True)
 class NotedTariff(Tariff):
     """The prices of a run on a network: each of `noting` is told, as a round's exchange is over, whose update was
-    aggregated, and whose never will be, so that measured energy is settled as modelled energy is."""
+    aggregated, whose never will be, and whose work was in vain, so that measured energy is settled as modelled energy
+    is."""
 
     noting: Sequence[Note]
 
@@ -53,20 +57,31 @@ class NotedTariff(Tariff):
         aggregated: np.ndarray,
         discarded: np.ndarray,
         *,
+        in_vain: np.ndarray = NOBODY,
         owed: np.ndarray | None = None,
         keeps: bool = False,
     ) -> Account:
         for note in self.noting:
-            note(aggregated, discarded)
-        return super().charge(account, work, traffic, aggregated, discarded, owed=owed, keeps=keeps)
+            note(aggregated, discarded, in_vain)
+        return super().charge(
+            account, work, traffic, aggregated, discarded, in_vain=in_vain, owed=owed, keeps=keeps
+        )
 
 
-def note_updates(folder: Path, round: int, aggregated: np.ndarray, discarded: np.ndarray) -> None:
+def note_updates(
+    folder: Path, round: int, aggregated: np.ndarray, discarded: np.ndarray, in_vain: np.ndarray = NOBODY
+) -> None:
     """Add a round to the file of a run folder that says what became of updates; of a round that is played again, the
     last line counts."""
     path = folder / FOLDER / UPDATES
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = {"round": round, "aggregated": aggregated.tolist(), "discarded": discarded.tolist()}
+    line: dict[str, Any] = {
+        "round": round,
+        "aggregated": aggregated.tolist(),
+        "discarded": discarded.tolist(),
+    }
+    if len(in_vain):
+        line["in_vain"] = in_vain.tolist()
     add_line(path, json.dumps(line))
 
 
@@ -184,6 +199,9 @@ def _wasted(table: pd.DataFrame, updates: dict[int, _Updates]) -> tuple[np.ndarr
     clients, rounds, consumed = (table[name].to_numpy() for name in ("client", "round", "consumed"))
     for k in np.argsort(rounds, kind="stable").tolist():
         client, found = int(clients[k]), updates.get(int(rounds[k]))
+        if found is not None and client in found.in_vain:
+            wasted[k] = consumed[k]
+            continue
         pending[client] += float(consumed[k])
         if found is not None and client in found.discarded:
             wasted[k] = pending.pop(client)

@@ -53,7 +53,8 @@ class Journal:
             self._session = str(said[0][0])
             self._number = self._last = int(str(said[0][1]))
             ((answers, first, last),) = self._opened.rows(
-                "SELECT COUNT(*), MIN(round), MAX(round) FROM answer"
+                "SELECT COUNT(*), MIN(round), MAX(round) FROM answer WHERE body IS NOT NULL AND round > ?",
+                max(self._held(), default=-1),
             )
             if answers:
                 self._tell(
@@ -74,10 +75,14 @@ class Journal:
 
     def begin_round(self, round: int) -> None:
         """Let go of what the checkpoints hold: of all up to the older one of those that are kept."""
-        held = [int(path.stem.rpartition("-")[2]) for path in kept(self._folder / "checkpoints")]
+        held = self._held()
         with self._lock, self._file.writing() as now:
             for table in ("answer", "begun"):
                 now.execute(f"DELETE FROM {table} WHERE round <= ?", min(held, default=-1))
+
+    def _held(self) -> list[int]:
+        """The rounds of the checkpoints that are kept."""
+        return [int(path.stem.rpartition("-")[2]) for path in kept(self._folder / "checkpoints")]
 
     def away(self, round: int, now_away: np.ndarray) -> np.ndarray:
         """Who (int64) is away in a round: those of `now_away`, where it was not decided before."""
@@ -123,8 +128,9 @@ class Journal:
             now.execute("DELETE FROM begun WHERE round = ?", round)
 
     def close(self, *, done: bool) -> None:
-        """Close the file; done: the run has come to its end, and needs it no more."""
+        """Close the file; done: the run has come to its end, and needs it no more, be it of an earlier process."""
         with self._lock:
-            if self._opened is not None:
-                (self._opened.delete if done else self._opened.close)()
+            left = self._file if done and (self._folder / FILE).exists() else self._opened
+            if left is not None:
+                (left.delete if done else left.close)()
                 self._opened = None

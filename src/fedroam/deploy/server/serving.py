@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from fedroam.cost import DistanceDistribution
 from fedroam.deploy.metering.measured import Note, NotedTariff, note_updates
 from fedroam.deploy.node.share import NO_SAMPLES, hello_of, samples_sum
 from fedroam.deploy.pacing import Network, Rates
+from fedroam.deploy.server import journal
 from fedroam.deploy.server.hub import Hub
 from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.server.remote import RemoteLearner
@@ -29,6 +31,8 @@ from fedroam.recording import NETWORK, Existing, Run
 from fedroam.recording.round_times import note_round
 from fedroam.runner import Observer, default_folder, run
 from fedroam.scene import Scene, prepare
+
+FAREWELL = 30.0  # seconds for which nodes are waited for that are told nothing but that all is done
 
 
 @dataclass
@@ -118,6 +122,13 @@ class _Stage:
             test_y=test[1],
         )
 
+    def dismiss(self, experiment: Experiment) -> None:
+        """Let the nodes come that an earlier process, which was killed as the run was done, could not tell so."""
+        self.tell("the run is done, and its nodes may not know: waits for them, to tell them")
+        self.patience = min(self.patience, FAREWELL)
+        with contextlib.suppress(FedroamError):  # none has come
+            self(experiment).learner.close()
+
     def _timed(self, hub: Hub, learner: RemoteLearner, length: float, *settled: np.ndarray) -> None:
         """A round's exchange is over: it has its length at least, and the run folder says how long it took."""
         time.sleep(max(0.0, hub.round_began + length - time.monotonic()))
@@ -181,6 +192,8 @@ def serve(
         done = True
         if stage.sight is not None:
             stage.sight.keep()
+        if stage.hub is None and (out / journal.FILE).exists():
+            stage.dismiss(experiment)
     finally:
         if stage.hub is not None:
             stage.hub.stop(done=done)
