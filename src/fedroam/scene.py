@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,13 +13,14 @@ import torch
 from scipy import sparse
 from torch import nn
 
-from fedroam.access_points import ranges_of
-from fedroam.attacks import Attack
+from fedroam.access_points import places_of, ranges_of
+from fedroam.answers import answer_of
+from fedroam.attacks import Attack, attackers_of
 from fedroam.clock import Timed, Timing, check_fits
 from fedroam.components import FAMILIES, ours
 from fedroam.contacts import GoesByRound, pairs_of
 from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
-from fedroam.data import Dataset, Split, cut, load_dataset, name_of
+from fedroam.data import Dataset, Split, cut, load_dataset, name_of, split_of
 from fedroam.data.preparing import limit
 from fedroam.devices import Arithmetic, CountsBeside, training_flops
 from fedroam.errors import InputError
@@ -50,6 +50,8 @@ from fedroam.mobility import (
     Mobility,
     Paths,
     World,
+    active_after,
+    active_at_start,
     check_limits,
     checked,
     checked_bounds,
@@ -247,7 +249,7 @@ def prepare(experiment: Experiment) -> Scene:
     if unasked := _mixing_unasked(experiment, parts):
         matching = replace(matching, notes=(*matching.notes, unasked))
     world = world_of(experiment, dataset, split, experiment.rounds)
-    with _by(experiment):
+    with answer_of("mobility", experiment.mobility):
         groups, bounds = (
             checked_groups(parts.mobility.groups(world), world),
             checked_bounds(parts.mobility.bounds()),
@@ -255,12 +257,12 @@ def prepare(experiment: Experiment) -> Scene:
     for part in (parts.activity, parts.contacts):
         check_limits(part, world)
     _started(experiment, parts.mobility, world)
-    parts.activity.start(seed, experiment.clients)
+    active_at_start(parts.activity, seed, experiment.clients)
     parts.battery.start(seed, experiment.clients)
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)
     own = experiment.evaluate_on == "own"
     test_x, test_y = (x, y) if own else to_tensors(dataset.x_test, dataset.y_test, device)
-    attackers = parts.attack.attackers(seed, experiment.clients)
+    attackers = attackers_of(parts.attack, seed, experiment.clients)
     x, y, train = _poisoned(experiment, parts.attack, attackers, x, y, split.train, dataset.classes)
     if not ours(parts.model):
         kind, shape = experiment.model.kind, dataset.input_shape
@@ -278,7 +280,7 @@ def prepare(experiment: Experiment) -> Scene:
         objective=federation.objective(objective) if isinstance(federation, AdaptsObjective) else objective,
         seed=seed,
     )
-    access_points = parts.access_points.places(parts.mobility, seed)
+    access_points = places_of(parts.access_points, parts.mobility, seed)
     ranges = ranges_of(parts.access_points, parts.mobility, seed)
     context = FederationContext(
         seed=seed,
@@ -369,7 +371,7 @@ def own_distances(experiment: Experiment) -> DistanceDistribution:
     world = world_of(experiment, dataset, split, experiment.rounds)
     parts = Parts.of(experiment).of_devices(world.devices)
     check_limits(parts.activity, world)
-    places = parts.access_points.places(parts.mobility, world.seed)
+    places = places_of(parts.access_points, parts.mobility, world.seed)
     ranges = ranges_of(parts.access_points, parts.mobility, world.seed)
     return link_distances(experiment, world, places, ranges)
 
@@ -432,13 +434,13 @@ def movement(experiment: Experiment, world: World) -> Iterator[Paths]:
     mobility, activity = parts.mobility, parts.activity
     check_limits(activity, world)
     state = _started(experiment, mobility, world)
-    churn = activity.start(world.seed, world.clients)
+    churn = active_at_start(activity, world.seed, world.clients)
     present = state.get("present")
     paths = Paths.still(state["position"], None if present is None else present.astype(bool))
     for t in range(1, world.rounds + 1):
         yield replace(paths, present=paths.present & churn["active"].astype(bool))
         state, paths = _stepped(experiment, mobility, state, world, t)
-        churn = activity.step(churn, world.seed, world.clients, t)
+        churn = active_after(activity, churn, world.seed, world.clients, t)
     yield replace(paths, present=paths.present & churn["active"].astype(bool))
 
 
@@ -458,7 +460,7 @@ def _mixing_unasked(experiment: Experiment, parts: Parts) -> str:
 
 def _started(experiment: Experiment, mobility: Mobility, world: World) -> dict[str, np.ndarray]:
     """The start of a pattern, held against what a pattern must answer."""
-    with _by(experiment, 0):
+    with answer_of("mobility", experiment.mobility, 0):
         return checked(mobility.start(world), world)
 
 
@@ -466,22 +468,12 @@ def _stepped(
     experiment: Experiment, mobility: Mobility, state: Mapping[str, np.ndarray], world: World, round: int
 ) -> tuple[dict[str, np.ndarray], Paths]:
     """One step of a pattern, held against what a pattern must answer."""
-    with _by(experiment, round):
+    with answer_of("mobility", experiment.mobility, round):
         if ours(mobility):
             return checked_step(mobility.step(state, world, round), world)
         found = checked_step(mobility.step(only_to_read(state), world, round), world)
         checked_within(found[1], mobility.bounds())
         return found
-
-
-@contextlib.contextmanager
-def _by(experiment: Experiment, round: int | None = None) -> Iterator[None]:
-    """What is found wrong within is the work of the experiment's pattern of movement, in this round, if in any."""
-    try:
-        yield
-    except InputError as error:
-        when = "" if round is None else f", round {round}"
-        raise InputError(f"mobility kind {experiment.mobility.kind!r}{when}: {error}") from error
 
 
 def link_distances(
@@ -518,7 +510,7 @@ def _timing(
                     f"clock.kind = 'seconds', or leave {family!r} out ({instant!r})"
                 )
         return None
-    if parts.clock.late == "carried" and len(parts.attack.attackers(experiment.seed, experiment.clients)):
+    if parts.clock.late == "carried" and len(attackers_of(parts.attack, experiment.seed, experiment.clients)):
         raise InputError(
             "clock.late = 'carried': what attackers send is made in the round in which they train; with attackers "
             "allowed is 'dropped'"
@@ -566,7 +558,7 @@ def _timing(
     check_fits(
         timing,
         experiment.federation.kind,
-        attacked=bool(len(parts.attack.attackers(experiment.seed, experiment.clients))),
+        attacked=bool(len(attackers_of(parts.attack, experiment.seed, experiment.clients))),
         averages=isinstance(parts.aggregation, Average),
     )
     return timing
@@ -639,7 +631,7 @@ def deal(experiment: Experiment) -> tuple[Dataset, Split]:
     parts, given = Parts.of(experiment).of_devices(devices), experiment.partition
 
     def dealt() -> Split:
-        held = parts.partition.split(dataset, clients, stream(seed, "partition"))
+        held = split_of(parts.partition, dataset, clients, stream(seed, "partition"))
         draws = [stream(seed, "cut", client=i) for i in range(clients if any(shares) else 0)]
         return cut(held, *shares, draws)
 

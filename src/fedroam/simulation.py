@@ -11,14 +11,14 @@ from scipy import sparse
 from fedroam.attacks import Trial
 from fedroam.clock import BUSY, OWED, TIME, Supply, Timetable, first_state, free, timetable
 from fedroam.components import ours
-from fedroam.contacts import in_round
+from fedroam.contacts import met
 from fedroam.contacts.ragged import distinct
 from fedroam.cost import Account
 from fedroam.errors import FedroamError
 from fedroam.federation import AddsColumns, BringsUpdates, Distributed, Exchanged, Meeting, Round, Traffic
 from fedroam.learning import clients_of
 from fedroam.measurement import RoundResult
-from fedroam.mobility import Paths, checked
+from fedroam.mobility import Paths, active_after, active_at_start, checked
 from fedroam.scene import Scene, Sight
 from fedroam.state import State
 
@@ -28,7 +28,7 @@ def begin(scene: Scene) -> State:
     parts, clients = scene.parts, scene.experiment.clients
     mobility = scene.start_mobility()
     present = mobility.get("present")
-    activity = parts.activity.start(scene.experiment.seed, clients)
+    activity = active_at_start(parts.activity, scene.experiment.seed, clients)
     paths = Paths.still(mobility["position"], None if present is None else present.astype(bool))
     battery = parts.battery.start(scene.experiment.seed, clients)
     meeting = _meeting(scene, paths, activity, battery, 0)
@@ -59,7 +59,7 @@ def _meeting(
     paths = paths.among(here & ~battery["gone"] if battery else here)
     if graph is not None:
         return Meeting(paths, graph).without(np.flatnonzero(~paths.present))
-    return Meeting(paths, in_round(scene.parts.contacts, round).meet(paths))
+    return Meeting(paths, met(scene.parts.contacts, round, paths))
 
 
 def _seen(
@@ -99,7 +99,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     scene.learner.begin_round(t)
     # move
     mobility, paths = _moved(scene, state)
-    activity = parts.activity.step(state.activity, experiment.seed, experiment.clients, t)
+    activity = active_after(parts.activity, state.activity, experiment.seed, experiment.clients, t)
     # meet
     after = _meeting(scene, paths, activity, state.battery, t)
     # learn

@@ -13,7 +13,7 @@ from fedroam.cost import Account
 from fedroam.errors import InputError
 from fedroam.federation import Meeting, judged_by
 from fedroam.learning import Models, in_half_precision
-from fedroam.mobility import Paths
+from fedroam.mobility import Paths, active_at_start
 from fedroam.mobility.steered.surveyed import as_bits
 from fedroam.recording.models import FinalModels, Keep
 from fedroam.scene import Scene
@@ -101,7 +101,7 @@ class State:
             found.get(f"clock.{name}", array.dtype.str[1:], len(array) or None)
         starts = {
             "mobility": begun,
-            "activity": scene.parts.activity.start(scene.experiment.seed, clients),
+            "activity": active_at_start(scene.parts.activity, scene.experiment.seed, clients),
             "battery": scene.parts.battery.start(scene.experiment.seed, clients),
         }
         for family, start in starts.items():

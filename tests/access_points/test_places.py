@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedroam.access_points import choose_nearest, distances, in_service, ranges_of
+from fedroam.access_points import choose_nearest, distances, in_service, places_of, ranges_of
 from fedroam.components import build
 from fedroam.errors import InputError
 from fedroam.randomness import stream
@@ -274,3 +274,60 @@ def test_the_nearest_that_reaches_by_brute_force(
     assert (
         in_service(everybody, places, access_points, fixed, far).tolist() == (gaps[:, 0] <= far[0]).tolist()
     )
+
+
+# --- of one's own ---------------------------------------------------------------------------------------------------
+
+
+class Given:
+    """Access points where, and as far as, it is told."""
+
+    def __init__(self, places: Any, ranges: Any = None) -> None:
+        self._places, self._ranges = places, ranges
+
+    def places(self, mobility: Any, seed: int) -> Any:
+        return self._places
+
+    def ranges(self, mobility: Any, seed: int) -> Any:
+        return self._ranges
+
+
+TWO = [[0.0, 0.0], [9.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("places", "told"),
+    [
+        (None, "places gave NoneType; allowed is an x and a y of each, float64 [any number, 2]"),
+        ([0.0, 1.0], "places gave list of shape [2], float64; allowed is an x and a y of each, float64"),
+        (np.zeros((2, 3)), "places gave ndarray of shape [2, 3], float64; allowed is an x and a y of each"),
+        ([[0, 1], [2]], "places gave list; allowed is an x and a y of each, float64 [any number, 2]"),
+        ([[0, 1], [np.nan, 2]], "access point 1 is at (nan, 2), allowed are finite numbers, m"),
+    ],
+)
+def test_places_of_ones_own_are_held_against_what_they_promise(places: Any, told: str) -> None:
+    with pytest.raises(InputError) as raised:
+        places_of(Given(places), WORLD, 0)
+    assert str(raised.value).startswith(f"access_points kind 'Given': {told}")
+
+
+@pytest.mark.parametrize(
+    ("ranges", "told"),
+    [
+        ([5.0], "ranges gave list of shape [1], float64; allowed is one of each access point, float64 [2]"),
+        ([5.0, 0.0], "access point 1 reaches 0 m, allowed is more than 0 m, or inf"),
+        ([np.nan, 5.0], "access point 0 reaches nan m, allowed is more than 0 m, or inf"),
+    ],
+)
+def test_so_are_their_ranges(ranges: Any, told: str) -> None:
+    with pytest.raises(InputError) as raised:
+        ranges_of(Given(TWO, ranges), WORLD, 0)
+    assert str(raised.value) == f"access_points kind 'Given': {told}"
+
+
+def test_whole_metres_are_places_and_nobody_needs_ranges() -> None:
+    found = places_of(Given([[0, 0], [9, 2]]), WORLD, 0)
+    assert found.tolist() == TWO
+    assert found.dtype == np.float64
+    assert ranges_of(Given(TWO), WORLD, 0) is None
+    assert ranges_of(Given(TWO, [3, np.inf]), WORLD, 0) == pytest.approx([3.0, np.inf])

@@ -9,7 +9,8 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from fedroam.attacks.attackers import Trained
+from fedroam.attacks import attackers_of
+from fedroam.attacks.attackers import NoAttack, Trained
 from fedroam.attacks.model_poisoning import z_max
 from fedroam.components import build
 from fedroam.errors import InputError
@@ -113,3 +114,44 @@ def test_a_run_without_attack_and_rule_keeps_its_digest() -> None:
     assert Experiment(attack="none", aggregation="average").digest == Experiment().digest
     assert Experiment(attack="sign_flip").digest != Experiment().digest
     assert Experiment(aggregation="median").digest != Experiment().digest
+
+
+class Named(NoAttack):
+    """Those attack that it is told."""
+
+    who: Any = ()
+
+    def attackers(self, seed: int, clients: int) -> Any:
+        return self.who
+
+
+@pytest.mark.parametrize(
+    ("who", "told"),
+    [
+        (None, "attackers gave NoneType; allowed are whole numbers, int64 [any number]"),
+        (2, "attackers gave int of shape [], int64; allowed are whole numbers, int64 [any number]"),
+        (
+            np.array([True, False, True, False]),
+            "attackers gave ndarray of shape [4], bool; allowed are whole numbers, int64 [any number]",
+        ),
+        (
+            [0.0, 1.0],
+            "attackers gave list of shape [2], float64; allowed are whole numbers, int64 [any number]",
+        ),
+        (np.array([1, 4]), "attackers gave client 4; allowed are numbers from 0 to 3"),
+        (np.array([-1]), "attackers gave client -1; allowed are numbers from 0 to 3"),
+        ([2, 0, 2], "attackers gave client 2 more than once, allowed is each once"),
+        (np.arange(4), "attackers gave all 4 clients; at least one must be honest"),
+    ],
+)
+def test_who_attacks_by_ones_own_is_held_against_what_it_promises(who: Any, told: str) -> None:
+    with pytest.raises(InputError) as raised:
+        attackers_of(Named(who=who), 0, 4)
+    assert str(raised.value) == f"attack kind 'none': {told}"
+
+
+def test_attackers_may_be_named_in_any_order_or_be_none() -> None:
+    found = attackers_of(Named(who=[2, 0]), 0, 4)
+    assert found.tolist() == [0, 2]
+    assert found.dtype == np.int64
+    assert attackers_of(Named(who=[]), 0, 4).tolist() == []

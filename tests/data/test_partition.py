@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedroam.data import Dataset, cut
+from fedroam.data import Dataset, cut, split_of
 from fedroam.data.dirichlet import ClientDirichlet, Dirichlet
 from fedroam.data.partition import IID, ByColumn
 from fedroam.data.shards import Classes, Shards
@@ -324,3 +324,86 @@ def test_shares_are_cut_four_to_one_to_one() -> None:
     again = cut(parts[:1], 1 / 6, 1 / 6, [stream(0, "cut", client=0)])  # whoever else is there
     assert np.array_equal(again.test[0], split.test[0])
     assert all(np.array_equal(*pair) for pair in zip(cut(parts, 0.0, 0.0, draws).train, parts, strict=True))
+
+
+class Given:
+    """A partition that deals what it is told."""
+
+    def __init__(self, parts: Any) -> None:
+        self.parts = parts
+
+    def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> Any:
+        return self.parts
+
+
+SIX = labelled([0, 1, 0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        (None, "split gave NoneType, allowed is a list of indices for each of 2 clients"),
+        (
+            np.array(3),
+            "split gave ndarray of shape [], int64, allowed is a list of indices for each of 2 clients",
+        ),
+        ({0: [1], 1: [2]}, "split gave dict, allowed is a list of indices for each of 2 clients"),
+        (
+            [np.array([0])],
+            "split gave indices for 1 client(s), allowed is a list of indices for each of 2 clients",
+        ),
+        (
+            np.array([0, 1, 2]),
+            "split gave indices for 3 client(s), allowed is a list of indices for each of 2 clients",
+        ),
+        ([np.array([0]), np.array([3, 6])], "split gave client 1 sample 6; allowed are numbers from 0 to 5"),
+        (
+            [np.array([0]), np.array([1, -1])],
+            "split gave client 1 sample -1; allowed are numbers from 0 to 5",
+        ),
+        (
+            [np.arange(6) < 2, np.arange(6) > 1],
+            "split gave client 0 ndarray of shape [6], bool; allowed are whole",
+        ),
+        (
+            [np.array([0.0]), np.array([1.0])],
+            "split gave client 0 ndarray of shape [1], float64; allowed are whole",
+        ),
+        (
+            [np.array([0]), np.array([[1], [2]])],
+            "split gave client 1 ndarray of shape [2, 1], int64; allowed are",
+        ),
+        (
+            [np.array([0]), [[1], [2, 3]]],
+            "split gave client 1 list; allowed are whole numbers, int64 [any number]",
+        ),
+        ([3, 4], "split gave client 0 int of shape [], int64; allowed are whole numbers"),
+        (
+            [np.array([2**63], dtype=np.uint64), []],
+            "split gave client 0 sample 9223372036854775808; allowed are numbers from 0 to 5",
+        ),
+    ],
+)
+def test_what_a_partition_of_ones_own_deals_is_held_against_what_it_promises(parts: Any, told: str) -> None:
+    with pytest.raises(InputError) as raised:
+        split_of(Given(parts), SIX, 2, stream(0, "x"))
+    assert str(raised.value).startswith(f"partition kind 'Given': {told}")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ([0, 2], []),
+        [np.array([0, 2], dtype=np.int32), np.array([])],
+        [np.array([0, 2], dtype=np.uint8), np.zeros(0, dtype=bool)],
+        [np.arange(6)[:4:2], np.zeros(0, dtype=np.int64)],
+    ],
+)
+def test_whole_numbers_of_any_kind_may_be_dealt(parts: Any) -> None:
+    found = split_of(Given(parts), SIX, 2, stream(0, "x"))
+    assert [part.tolist() for part in found] == [[0, 2], []]
+    assert all(part.dtype == np.int64 for part in found)
+
+
+def test_a_sample_may_be_held_twice_as_by_draws_with_replacement() -> None:
+    assert split_of(Given([[3, 3, 1]]), SIX, 1, stream(0, "x"))[0].tolist() == [3, 3, 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from fedroam.components import build, kinds
-from fedroam.devices.motion import FixedWing, Motion, RotaryWing, Vehicle, motion_power
+from fedroam.devices.motion import FixedWing, Motion, RotaryWing, Vehicle, motion_power, power_of
+from fedroam.errors import InputError
 from fedroam.mobility import Paths
 
 
@@ -112,3 +114,28 @@ def test_power_is_finite_and_not_negative(kind: str, speeds: list[float]) -> Non
     assert found.shape == (len(speeds),)
     assert np.isfinite(found).all()
     assert (found >= 0).all()
+
+
+class Given:
+    """Motion that draws what it is told."""
+
+    def __init__(self, found: Any) -> None:
+        self.found = found
+
+    def power(self, speed: np.ndarray) -> Any:
+        return self.found
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (None, "gave NoneType, allowed is one number for each speed, float64 [2]"),
+        (5.0, "gave float of shape [], float64, allowed is one number for each speed, float64 [2]"),
+        (np.array([3.0, -1.0]), "gave -1 for a speed of 2.5 m/s, allowed are finite numbers from 0 on"),
+        (np.array([np.nan, 1.0]), "gave nan for a speed of 0 m/s, allowed are finite numbers from 0 on"),
+    ],
+)
+def test_what_motion_of_ones_own_draws_is_held_against_what_it_promises(found: Any, told: str) -> None:
+    with pytest.raises(InputError) as raised:
+        power_of(Given(found), np.array([0.0, 2.5]))
+    assert str(raised.value) == f"motion kind 'Given': power: {told}"

@@ -18,8 +18,8 @@ from fedroam.components import ROOMS, Part
 SOURCE = Path(fedroam.__file__).parent
 # A room or module knows those before it, never those after.
 ORDER = (
-    "errors", "terminal", "writing", "arguments", "facts", "randomness", "components", "experiment", "planning", "data",
-    "native", "models", "mobility", "traces", "access_points", "contacts", "links", "mixing",
+    "errors", "terminal", "writing", "arguments", "facts", "randomness", "components", "answers", "experiment",
+    "planning", "data", "native", "models", "mobility", "traces", "access_points", "contacts", "links", "mixing",
     "learning", "devices", "attacks", "federation", "cost", "clock", "execution", "recording", "parts", "scene",
     "state", "measurement", "simulation", "tracking", "runner", "handover", "bench", "analysis", "study", "papers",
     "sweep", "deploy", "live", "cli", "__main__",

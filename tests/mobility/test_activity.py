@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from fedroam.components import build
+from fedroam.errors import InputError
+from fedroam.mobility import active_after, active_at_start
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
 from support.tiny import play, tiny
@@ -97,3 +99,51 @@ def test_two_federations_see_the_same_churn() -> None:
         for order in ("move_then_mix", "mix_then_move")
     )
     assert list(one.rounds["active"]) == list(two.rounds["active"]) == [0, 3, 3, 3, 3]
+
+
+class Given:
+    """An activity whose state is what it is told."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def start(self, seed: int, clients: int) -> Any:
+        return self.state
+
+    def step(self, state: Any, seed: int, clients: int, round: int) -> Any:
+        return self.state
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        (None, "its state is NoneType, expected is a mapping with `active`"),
+        (np.ones(3, dtype=bool), "its state is ndarray, expected is a mapping with `active`"),
+        ({"on": np.ones(3, dtype=bool)}, "its state needs active [3], found None"),
+        ({"active": np.array([0, 2])}, "its state needs active [3], found (2,)"),
+        ({"active": np.arange(3)}, "active of client 2 is 2, allowed are truth values, or 0 and 1"),
+        ({"active": np.full(3, 0.5)}, "active of client 0 is 0.5, allowed are truth values, or 0 and 1"),
+        ({"active": [1.0, np.nan, 1.0]}, "active of client 1 is nan, allowed are truth values, or 0 and 1"),
+        ({"active": ["yes"] * 3}, "the state's 'active' is <U3, allowed are arrays of numbers"),
+        (
+            {"active": np.ones(3), "x": [[1], [1, 2]]},
+            "the state's 'x' is object, allowed are arrays of numbers",
+        ),
+    ],
+)
+def test_what_an_activity_of_ones_own_gives_is_held_against_what_it_promises(state: Any, told: str) -> None:
+    with pytest.raises(InputError) as raised:
+        active_at_start(Given(state), 0, 3)
+    assert str(raised.value) == f"activity kind 'Given', round 0: {told}"
+    with pytest.raises(InputError) as raised:
+        active_after(Given(state), {}, 0, 3, 5)
+    assert str(raised.value) == f"activity kind 'Given', round 5: {told}"
+
+
+@pytest.mark.parametrize("active", [[True, False, True], [1, 0, 1], np.array([1.0, 0.0, 1.0])])
+def test_truth_values_may_be_written_as_0_and_1(active: Any) -> None:
+    assert active_at_start(Given({"active": active}), 0, 3)["active"].astype(bool).tolist() == [
+        True,
+        False,
+        True,
+    ]

@@ -12,8 +12,10 @@ import pytest
 
 from fedroam import FedroamError, InputError, components, run
 from fedroam.analysis import compare_runs
+from fedroam.analysis.connectivity.contact_statistics import simulate
 from fedroam.components import FAMILIES, Part, register
 from fedroam.cost import Cost
+from fedroam.links.link import TimedLink
 from fedroam.mobility import Paths
 from support.tiny import tiny
 
@@ -90,7 +92,71 @@ class NoJoules(_Priced):
         return np.full(len(clients), np.nan)
 
 
+class _Fails(Part):
+    """Does what it promises, but for what its subclass says."""
+
+    def reach(self) -> float:
+        return 1.0
+
+    def labels(self, y: np.ndarray, classes: int) -> np.ndarray:
+        return y
+
+    def sent(self, known: Any) -> Any:
+        return known.trained
+
+
+class Indexless(_Fails):
+    def split(self, dataset: Any, clients: int, stream: Any) -> Any:
+        return [np.arange(len(dataset.y_train)) % clients == client for client in range(clients)]
+
+
+class OneWay(_Fails):
+    def meet(self, paths: Paths) -> Any:
+        return np.triu(np.ones((paths.clients, paths.clients), dtype=bool), 1)
+
+
+class Later(_Fails):
+    def start(self, seed: int, clients: int) -> Any:
+        return {"active": np.ones(clients, dtype=bool)}
+
+    def step(self, state: Any, seed: int, clients: int, round: int) -> Any:
+        return {"active": np.full(clients, 0.25 if round >= 2 else 1.0)}
+
+
+class Everybody(_Fails):
+    def attackers(self, seed: int, clients: int) -> Any:
+        return np.arange(clients)
+
+
+class Backwards(TimedLink):
+    def rate(self, distance: np.ndarray, seed: int, pair: np.ndarray) -> Any:
+        return np.full(len(distance), -1.0)
+
+
+class Earlier(_Fails):
+    def seconds(self, seed: int, clients: np.ndarray, passes: np.ndarray, flops: float) -> Any:
+        return np.full(len(clients), -1.0)
+
+
+class Charging(_Fails):
+    def power(self, speed: np.ndarray) -> Any:
+        return -1.0 - speed
+
+
+class Nowhere(_Fails):
+    def places(self, mobility: Any, seed: int) -> Any:
+        return np.full((2, 2), np.nan)
+
+
 PARTS = (
+    ("partition", "test_indexless", Indexless),
+    ("contacts", "test_one_way", OneWay),
+    ("activity", "test_later", Later),
+    ("attack", "test_everybody", Everybody),
+    ("link", "test_backwards", Backwards),
+    ("compute", "test_earlier", Earlier),
+    ("motion", "test_charging", Charging),
+    ("access_points", "test_nowhere", Nowhere),
     ("mobility", "test_leaves", Leaves),
     ("mobility", "test_in_place", InPlace),
     ("mobility", "test_breaks", Breaks),
@@ -162,6 +228,43 @@ def test_a_radio_that_gives_no_prices_is_refused(tmp_path: Path, kind: str, told
     with pytest.raises(InputError) as raised:
         run(tiny(radio=kind, contacts={"kind": "radius", "radius": 9.0}), tmp_path / "run")
     assert str(raised.value).startswith(f"radio kind {kind!r}: {told}")
+
+
+SECONDS: dict[str, Any] = {"clock": "seconds", "contacts": {"kind": "radius", "radius": 9.0}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"partition": "test_indexless"}, "split gave client 0 ndarray of shape ["),
+        (
+            {"contacts": "test_one_way"},
+            "client 0 meets client 1, and 1 does not meet 0; allowed is both or neither",
+        ),
+        ({"activity": "test_later"}, "active of client 0 is 0.25, allowed are truth values, or 0 and 1"),
+        ({"attack": "test_everybody"}, "attackers gave all 5 clients; at least one must be honest"),
+        ({"link": "test_backwards", **SECONDS}, "rate: gave -1 for the pair "),
+        ({"compute": "test_earlier", **SECONDS}, "seconds: gave -1 for client "),
+        ({"motion": "test_charging", "battery": "battery", **SECONDS}, "power: gave -"),
+        ({"access_points": "test_nowhere"}, "access point 0 is at (nan, nan), allowed are finite numbers, m"),
+    ],
+)
+def test_a_part_that_does_not_keep_its_promise_is_told_in_one_line(
+    tmp_path: Path, settings: dict[str, Any], told: str
+) -> None:
+    family, kind = next(iter(settings.items()))
+    when = {"contacts": ", round 0", "activity": ", round 2"}.get(family, "")
+    with pytest.raises(InputError) as raised:
+        run(tiny(**settings), tmp_path / "run")
+    assert str(raised.value).startswith(f"{family} kind {kind!r}{when}: {told}")
+    assert "\n" not in str(raised.value)
+
+
+def test_contacts_found_without_a_run_are_held_against_the_same() -> None:
+    with pytest.raises(
+        InputError, match="contacts kind 'test_one_way', round 1: client 0 meets client 1, and 1"
+    ):
+        simulate(tiny(contacts="test_one_way"))
 
 
 def test_a_setting_cannot_be_called_as_what_every_part_has() -> None:

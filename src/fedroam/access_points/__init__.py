@@ -8,4 +8,5 @@ from fedroam.access_points.nearest import distances as distances
 from fedroam.access_points.nearest import in_service as in_service
 from fedroam.access_points.protocol import AccessPoints as AccessPoints
 from fedroam.access_points.protocol import KnowsRanges as KnowsRanges
+from fedroam.access_points.protocol import places_of as places_of
 from fedroam.access_points.protocol import ranges_of as ranges_of

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from fedroam.analysis.fleet import of_transfers
 from fedroam.clock import COLUMNS, TIME, TOTALS
-from fedroam.contacts import contact_intervals, in_round
+from fedroam.contacts import contact_intervals, met
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation.decentralized import Decentralized
@@ -85,7 +85,7 @@ class Foreseen:
     def _look(self, state: Mapping[str, np.ndarray], round: int) -> Moved:
         moved, paths = self._scene.parts.mobility.step(state, self._scene.world, round)
         if math.isfinite(self._reach):
-            in_round(self._scene.parts.contacts, round).meet(paths)
+            met(self._scene.parts.contacts, round, paths)
             contact_intervals(paths, self._reach)
         return moved, paths
 

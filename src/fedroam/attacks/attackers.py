@@ -10,7 +10,8 @@ import torch
 from pydantic import field_validator
 from typing_extensions import override
 
-from fedroam.components import Part, field, register
+from fedroam.answers import answer_of, checked_whole
+from fedroam.components import Part, field, ours, register
 from fedroam.errors import InputError
 from fedroam.randomness import stream
 
@@ -61,6 +62,24 @@ class Attack(Protocol):
 
     def sent(self, known: Trained) -> torch.Tensor:
         """The parameters that attackers send for those that they trained, float32 [attackers, parameters]."""
+
+
+def attackers_of(attack: Attack, seed: int, clients: int) -> np.ndarray:
+    """Who attacks, as `Attack.attackers`; what one's own gives is held against that, in whatever order.
+
+    Raises InputError where it is something else.
+    """
+    found = attack.attackers(seed, clients)
+    if ours(attack):
+        return found
+    with answer_of("attack", attack):
+        who = np.sort(checked_whole("attackers gave", found, clients, "client"))
+        twice = who[1:][who[1:] == who[:-1]]
+        if len(twice):
+            raise InputError(f"attackers gave client {twice[0]} more than once, allowed is each once")
+        if len(who) == clients:
+            raise InputError(f"attackers gave all {clients} clients; at least one must be honest")
+        return who
 
 
 @register("attack", "none")

@@ -11,7 +11,7 @@ from fedroam.clock.deaths import Couplings
 from fedroam.contacts import contact_intervals
 from fedroam.contacts.ragged import rising, stable_order
 from fedroam.cost import Paid, Tariff
-from fedroam.devices import Battery, ChargesAtPlaces, Motion, Use, motion_power
+from fedroam.devices import Battery, ChargesAtPlaces, Motion, Use, motion_power, power_of
 from fedroam.federation import Traffic
 from fedroam.mobility import Paths
 
@@ -210,7 +210,7 @@ def _motion(supply: Supply, seconds: float) -> tuple[np.ndarray, ...]:
         np.concatenate([who, np.arange(clients)]),
         np.concatenate([begin, np.full(clients, length)]),
         np.concatenate([end, np.full(clients, max(seconds, length))]),
-        np.concatenate([power, supply.motion.power(np.zeros(clients))]),
+        np.concatenate([power, power_of(supply.motion, np.zeros(clients))]),
     )
     draws = np.flatnonzero((parts[3] > 0) & (parts[2] > parts[1]))
     return tuple(part[draws] for part in parts)

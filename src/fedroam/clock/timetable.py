@@ -19,7 +19,7 @@ from fedroam.clock.windows import Windows
 from fedroam.contacts import Intervals
 from fedroam.contacts.ragged import rising, stable_order
 from fedroam.cost import Paid, SamplePasses
-from fedroam.devices import Arithmetic, Compute, Use
+from fedroam.devices import Arithmetic, Compute, Use, seconds_of
 from fedroam.federation import Averagings, Beside, Pieces, Traffic
 from fedroam.learning import Job, clients_of, held_of, some_of
 from fedroam.links import Link
@@ -72,7 +72,7 @@ class Timing:
         own = np.flatnonzero((beside.network > 0) | (beside.extractor > 0))
         operations = beside.network * self.arithmetic.network + beside.extractor * self.arithmetic.extractor
         passes = self._as_passes(operations[own])
-        seconds[own] += self.compute.seconds(self.seed, own, passes, self.flops)
+        seconds[own] += seconds_of(self.compute, self.seed, own, passes, self.flops)
         return seconds
 
     def _as_passes(self, operations: np.ndarray) -> np.ndarray:
@@ -89,7 +89,7 @@ class Timing:
         own, passes = self.passes.of(jobs)
         if self.arithmetic is not None and self.arithmetic.objective != self.arithmetic.training:
             passes = self._as_passes(passes * self.arithmetic.objective)
-        each = self.compute.seconds(self.seed, own, passes, self.flops)
+        each = seconds_of(self.compute, self.seed, own, passes, self.flops)
         seconds = np.bincount(own, each, minlength=clients).astype(np.float64)
         self._worked[:] = [who, held, seconds.copy()]
         return seconds

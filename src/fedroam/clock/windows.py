@@ -10,7 +10,7 @@ import numpy as np
 from fedroam.contacts import Intervals, Legs, contact_intervals, distance_at, intervals_known
 from fedroam.contacts.ragged import distinct, expand
 from fedroam.federation import SERVER, access_point
-from fedroam.links import ConstantRate, Link
+from fedroam.links import Link, everywhere_of, rates_of
 from fedroam.links.steps import Steps, rate_steps
 from fedroam.mobility import Paths
 
@@ -95,7 +95,7 @@ class Way:
     @cached_property
     def everywhere(self) -> float | None:
         """The rate of the link, bytes/s, if it has one: a look at a protocol takes time, so there is one a round."""
-        return self.link.everywhere if isinstance(self.link, ConstantRate) else None
+        return everywhere_of(self.link)
 
     @classmethod
     def of(cls, paths: Paths, places: np.ndarray, length: float, link: Link, seed: int) -> Way:
@@ -174,7 +174,7 @@ class Way:
         if self.everywhere is not None:
             return np.full(len(pairs) * len(contacts), self.everywhere * (1 - self.link.loss))
         apart = distance_at(legs, contacts.i, contacts.j, contacts.close)
-        rates = [self.link.rate(apart, self.seed, self.names[np.stack(pair, axis=1)]) for pair in pairs]
+        rates = [rates_of(self.link, apart, self.seed, self.names[np.stack(pair, axis=1)]) for pair in pairs]
         return np.asarray(np.concatenate(rates) * (1 - self.link.loss))
 
     def _within(self, pairs: np.ndarray, reach: float, heard: bool) -> tuple[np.ndarray, Intervals]:

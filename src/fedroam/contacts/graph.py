@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
+from fedroam.answers import answer_of, found_as
+from fedroam.components import ours
 from fedroam.contacts.ragged import in_rows, lengths, stable_order
+from fedroam.errors import InputError
 from fedroam.mobility import Paths
 
 
@@ -16,7 +19,8 @@ class Contacts(Protocol):
     """Who can talk to whom in a round."""
 
     def meet(self, paths: Paths) -> sparse.csr_array:
-        """The contact graph of a round: bool CSR [clients, clients], symmetric, empty diagonal."""
+        """The contact graph of a round: bool CSR [clients, clients], symmetric, empty diagonal, nobody in it who is not
+        present."""
 
     def reach(self) -> float:
         """Radio range in metres, infinite where everybody hears everybody."""
@@ -38,6 +42,45 @@ def in_round(rule: Contacts, round: int) -> Contacts:
 def _goes_by_round(rule: Contacts) -> TypeGuard[GoesByRound]:
     """Asked of its class, which keeps the answer: of each object anew it is a noticeable part of a small round."""
     return issubclass(type(rule), GoesByRound)
+
+
+def met(rule: Contacts, round: int, paths: Paths) -> sparse.csr_array:
+    """Who meets whom by a rule in a round in which these are the paths: a graph as `Contacts.meet` promises it.
+
+    What a rule that does not come with fedroam gives is held against that, and may be any array, dense or sparse:
+    raises InputError where it is something else.
+    """
+    found = in_round(rule, round).meet(paths)
+    if ours(rule):
+        return found
+    with answer_of("contacts", rule, round):
+        return _checked(found, paths)
+
+
+def _checked(found: Any, paths: Paths) -> sparse.csr_array:
+    """What a rule gave, as it is to be."""
+    shape = (paths.clients, paths.clients)
+    is_array = isinstance(found, np.ndarray) or sparse.issparse(found)
+    if not is_array or found.shape != shape or found.dtype.kind not in "biuf":
+        what = f"an array {list(found.shape)}, {found.dtype}" if is_array else found_as(found)
+        raise InputError(f"meet gave {what}, allowed is a csr_array {list(shape)} of truth values")
+    graph = sparse.csr_array(found).astype(bool)  # a copy: the rule may keep its own
+    graph.sum_duplicates()
+    graph.eliminate_zeros()
+    i, j = np.repeat(np.arange(shape[0]), lengths(graph.indptr)), graph.indices.astype(np.int64)
+    if (i == j).any():
+        raise InputError(f"client {i[i == j][0]} meets itself, allowed are others")
+    alone = ~np.isin(j * shape[0] + i, i * shape[0] + j)
+    if alone.any():
+        a, b = i[alone][0], j[alone][0]
+        raise InputError(
+            f"client {a} meets client {b}, and {b} does not meet {a}; allowed is both or neither"
+        )
+    away = ~paths.present[i]  # both ways are there: whoever is away is the first of some pair
+    if away.any():
+        a, b = j[away][0], i[away][0]
+        raise InputError(f"client {a} meets client {b}, and {b} is away; allowed are those in paths.present")
+    return in_rows(graph.data, graph.indices, graph.indptr, shape)
 
 
 def graph_of(pairs: np.ndarray, clients: int) -> sparse.csr_array:

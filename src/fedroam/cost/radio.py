@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from fedroam.answers import checked_numbers
 from fedroam.errors import InputError
 from fedroam.federation import Traffic, access_point
 
@@ -87,24 +88,12 @@ def checked_cost(found: Any, transfers: int) -> Cost:
     if not isinstance(found, Cost):
         raise InputError(f"cost gave {type(found).__name__}, allowed is a fedroam.cost.Cost")
     every = vars(found).items()
-    return Cost(**{name: _checked(f"cost: {name}", one, transfers, "transfer") for name, one in every})
+    return Cost(**{name: checked_numbers(f"cost: {name}", one, transfers, "transfer") for name, one in every})
 
 
 def checked_joules(found: Any, jobs: int) -> np.ndarray:
     """What a radio gave as the joules of so many jobs of training. Raises InputError where it is none."""
-    return _checked("training", found, jobs, "job")
-
-
-def _checked(what: str, found: Any, count: int, each: str) -> np.ndarray:
-    values = np.asarray(found)
-    if values.shape != (count,) or values.dtype.kind not in "biuf":
-        shown = f"{type(found).__name__} of shape {list(values.shape)}, {values.dtype}"
-        raise InputError(f"{what}: gave {shown}, allowed is one number for each {each}, float64 [{count}]")
-    wrong = np.flatnonzero(~(values >= 0) | np.isinf(values))
-    if len(wrong):
-        k = int(wrong[0])
-        raise InputError(f"{what}: gave {values[k]:g} for {each} {k}, allowed are finite numbers from 0 on")
-    return values.astype(np.float64)
+    return checked_numbers("training", found, jobs, "job")
 
 
 def full_exchange(radio: Radio, size: int, distance: float, distances: DistanceDistribution) -> float:

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedroam.components import called, ours
+from fedroam.answers import answer_of
+from fedroam.components import ours
 from fedroam.cost.account import Account, charge
 from fedroam.cost.radio import Cost, DistanceDistribution, Radio, checked_cost, checked_joules
 from fedroam.cost.sample_passes import SamplePasses
-from fedroam.errors import InputError
 from fedroam.federation import NOBODY, Traffic
 from fedroam.learning import Job
 
@@ -57,10 +57,8 @@ class Tariff:
 
     def _held(self, check: Callable[[Any, int], Found], found: Any, count: int) -> Found:
         """What a radio of one's own gave for so many transfers or jobs, held against what it promises."""
-        try:
+        with answer_of("radio", self.radio):
             return check(found, count)
-        except InputError as error:
-            raise InputError(f"radio kind {called(self.radio)!r}: {error}") from None
 
     def joules(self, paid: Paid, owed: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """What is spent on local work of a round: clients (int64) and joules (float64), of each job, and then of each

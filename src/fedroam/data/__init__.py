@@ -14,6 +14,7 @@ from fedroam.data.dataset import DataSource as DataSource
 from fedroam.data.dataset import Split as Split
 from fedroam.data.dataset import cut as cut
 from fedroam.data.partition import Partition as Partition
+from fedroam.data.partition import split_of as split_of
 from fedroam.data.preprocessing import ArrayPreprocessing as ArrayPreprocessing
 from fedroam.data.preprocessing import Preprocessing as Preprocessing
 from fedroam.data.preprocessing import TablePreprocessing as TablePreprocessing

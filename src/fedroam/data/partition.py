@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 from pydantic import PrivateAttr
 
-from fedroam.components import Part, field, register
+from fedroam.answers import answer_of, checked_whole, found_as
+from fedroam.components import Part, field, ours, register
 from fedroam.data.dataset import Dataset
 from fedroam.errors import InputError, unknown
 
@@ -21,6 +22,31 @@ class Partition(Protocol):
 
         Every draw is from `stream`. Raises InputError where it cannot, with what to change.
         """
+
+
+def split_of(
+    rule: Partition, dataset: Dataset, clients: int, stream: np.random.Generator
+) -> list[np.ndarray]:
+    """What a partition deals to each client.
+
+    That of a partition that does not come with fedroam is held against what `Partition.split` promises, but for the
+    order, which `cut` makes: raises InputError where it is something else.
+    """
+    found = rule.split(dataset, clients, stream)
+    if ours(rule):
+        return found
+    with answer_of("partition", rule):
+        return _checked(found, clients, len(dataset.y_train))
+
+
+def _checked(found: Any, clients: int, samples: int) -> list[np.ndarray]:
+    """What a partition gave, as it is to be: kernels read at the indices that they are told, wherever that lies."""
+    if isinstance(found, np.ndarray) and found.ndim:  # a row of each client
+        found = list(found)
+    if not isinstance(found, list | tuple) or len(found) != clients:
+        what = f"indices for {len(found)} client(s)" if isinstance(found, list | tuple) else found_as(found)
+        raise InputError(f"split gave {what}, allowed is a list of indices for each of {clients} clients")
+    return [checked_whole(f"split gave client {i}", part, samples, "sample") for i, part in enumerate(found)]
 
 
 def need(clients: int, each: int, dataset: Dataset, *instead: str) -> None:

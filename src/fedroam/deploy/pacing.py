@@ -18,6 +18,7 @@ from fedroam.clock import Timing
 from fedroam.cost import Tariff
 from fedroam.federation import Traffic
 from fedroam.learning import Job
+from fedroam.links import rates_of
 from fedroam.scene import Scene
 
 PIECE = 1.0  # seconds that a piece takes at most: whoever waits for the next one sees that there is progress
@@ -102,7 +103,7 @@ class Rates:
     @staticmethod
     def _bare(timing: Timing, sender: np.ndarray, receiver: np.ndarray, distance: np.ndarray) -> np.ndarray:
         """The rate of the link itself, without setup and loss."""
-        return timing.link.rate(distance, timing.seed, np.stack([sender, receiver], axis=1))
+        return rates_of(timing.link, distance, timing.seed, np.stack([sender, receiver], axis=1))
 
     def work(self, jobs: Sequence[Job], client: int) -> float | None:
         """Seconds that a client's local work takes; None for as long as it does."""

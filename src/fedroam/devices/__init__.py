@@ -3,8 +3,8 @@
 from fedroam.devices import battery, classes, compute, meters, motion
 from fedroam.devices.arithmetic import Arithmetic, training_flops
 from fedroam.devices.battery import Battery, ChargesAtPlaces, Use
-from fedroam.devices.compute import Compute, CountsBeside
-from fedroam.devices.motion import Motion, motion_power
+from fedroam.devices.compute import Compute, CountsBeside, seconds_of
+from fedroam.devices.motion import Motion, motion_power, power_of
 
 __all__ = [
     "Arithmetic",
@@ -20,5 +20,7 @@ __all__ = [
     "meters",
     "motion",
     "motion_power",
+    "power_of",
+    "seconds_of",
     "training_flops",
 ]

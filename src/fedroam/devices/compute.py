@@ -6,7 +6,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedroam.components import Part, register
+from fedroam.answers import answer_of, checked_numbers
+from fedroam.components import Part, ours, register
 
 
 @runtime_checkable
@@ -20,6 +21,20 @@ class Compute(Protocol):
         work counts as so many of them as have its arithmetic. flops: of training on one sample, forward and backward.
         What differs from device to device is drawn from the run's seed.
         """
+
+
+def seconds_of(
+    compute: Compute, seed: int, clients: np.ndarray, passes: np.ndarray, flops: float
+) -> np.ndarray:
+    """What `Compute.seconds` gives; what one's own gives is held against that.
+
+    Raises InputError where it is something else.
+    """
+    found = compute.seconds(seed, clients, passes, flops)
+    if ours(compute):
+        return found
+    with answer_of("compute", compute):
+        return checked_numbers("seconds", found, len(clients), "job", lambda k: f"client {clients[k]}")
 
 
 Counts = Literal["training", "all"]

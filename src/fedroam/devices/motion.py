@@ -6,7 +6,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from fedroam.components import Part, field, register
+from fedroam.answers import answer_of, checked_numbers
+from fedroam.components import Part, field, ours, register
 from fedroam.mobility import Paths
 
 
@@ -15,7 +16,19 @@ class Motion(Protocol):
     """What moving costs the battery."""
 
     def power(self, speed: np.ndarray) -> np.ndarray:
-        """Watts at constant speeds (float64 [any shape], m/s, from 0 on), of the same shape, finite."""
+        """Watts at constant speeds (float64 [any shape], m/s, from 0 on), of the same shape, finite, not negative."""
+
+
+def power_of(motion: Motion, speed: np.ndarray) -> np.ndarray:
+    """Watts at speeds (float64 [any number], m/s), as `Motion.power`; what one's own gives is held against that.
+
+    Raises InputError where it is something else.
+    """
+    found = motion.power(speed)
+    if ours(motion):
+        return found
+    with answer_of("motion", motion):
+        return checked_numbers("power", found, len(speed), "speed", lambda k: f"a speed of {speed[k]:g} m/s")
 
 
 @register("motion", "none")
@@ -141,4 +154,4 @@ def motion_power(motion: Motion, paths: Paths, seconds: float) -> tuple[np.ndarr
     lasts = (paths.time[begin + 1] - paths.time[begin]) * seconds
     way = np.hypot(*(paths.point[begin + 1] - paths.point[begin]).T)
     speed = np.divide(way, lasts, out=np.zeros(len(way)), where=(lasts > 0) & np.isfinite(way))
-    return motion.power(speed), lasts
+    return power_of(motion, speed), lasts

@@ -6,7 +6,8 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedroam.components import Part, field, register
+from fedroam.answers import answer_of, checked_numbers
+from fedroam.components import Part, field, ours, register
 
 Broken = Literal["lost", "resumed", "partial"]
 BYTES = 1e6 / 8  # of a megabit
@@ -47,7 +48,7 @@ class Link(Protocol):
         """Rounds for which a model is kept that clients began to send to each other, where transfers are resumed."""
 
     def rate(self, distance: np.ndarray, seed: int, pair: np.ndarray) -> np.ndarray:
-        """Bytes in a second, float64 [transfers]; infinite where sending takes no time.
+        """Bytes in a second, float64 [transfers], from 0 on; infinite where sending takes no time.
 
         distance: float64 [transfers], metres, NaN where an end has no place. pair: int64 [transfers, 2], the two ends
         (a client, or as `federation.Traffic` writes a server or access point), for what is drawn once a pair from the
@@ -62,6 +63,35 @@ class ConstantRate(Protocol):
     @property
     def everywhere(self) -> float:
         """Bytes in a second; what `rate` gives, whatever it is asked."""
+
+
+def rates_of(link: Link, distance: np.ndarray, seed: int, pair: np.ndarray) -> np.ndarray:
+    """What a link gives as `Link.rate`; what one's own gives is held against that.
+
+    Raises InputError where it is something else.
+    """
+    found = link.rate(distance, seed, pair)
+    if ours(link):
+        return found
+    with answer_of("link", link):
+        return checked_numbers(
+            "rate",
+            found,
+            len(distance),
+            "transfer",
+            lambda k: f"the pair {pair[k][0]}, {pair[k][1]} at {distance[k]:g} m",
+            infinite=True,
+        )
+
+
+def everywhere_of(link: Link) -> float | None:
+    """The one rate of a link at any distance, bytes/s; None where it has several. Raises as `rates_of` does."""
+    if not isinstance(link, ConstantRate):
+        return None
+    if not ours(link):
+        with answer_of("link", link):
+            checked_numbers("everywhere", [link.everywhere], 1, "link", lambda _: "every pair", infinite=True)
+    return link.everywhere
 
 
 @register("link", "instant")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedroam.contacts import Intervals, Legs, distance_at
-from fedroam.links.link import Link
+from fedroam.links.link import Link, rates_of
 
 PARTS = 16  # of a contact, in each of which the rate is one number
 AT_ONCE = 1 << 16  # contacts looked at in one go: bounds the memory, changes no result
@@ -109,7 +109,7 @@ def rate_steps(
         apart = distance_at(legs, i, j, time.reshape(-1))
         for own, pair in zip(found, ((i, j), (j, i)), strict=False):
             named = np.stack(pair, axis=1) if names is None else names[np.stack(pair, axis=1)]
-            rate = link.rate(apart, seed, named).reshape(time.shape)
+            rate = rates_of(link, apart, seed, named).reshape(time.shape)
             ends, middle = (rate[:, :-1:2] + rate[:, 2::2]) / 2, rate[:, 1::2]
             # Where all three are equal the mean is they, without rounding (and infinity is not subtracted from itself).
             own.append(np.where(ends == middle, middle, ends / 3 + middle * (2 / 3)))

@@ -7,7 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from fedroam.components import Part, called, ours, register
+from fedroam.answers import answer_of
+from fedroam.components import Part, ours, register
 from fedroam.contacts.ragged import in_rows, lengths
 from fedroam.errors import InputError
 from fedroam.mixing.facts import Facts
@@ -37,11 +38,8 @@ def weights_of(
     found = rule.weights(graph, facts)
     if ours(rule):  # what comes with fedroam is held against it by tests
         return found
-    try:
+    with answer_of("mixing", rule, round):
         return _checked(found, graph)
-    except InputError as error:
-        when = "" if round is None else f", round {round}"
-        raise InputError(f"mixing kind {called(rule)!r}{when}: {error}") from None
 
 
 def _checked(found: Any, graph: sparse.csr_array) -> sparse.csr_array:

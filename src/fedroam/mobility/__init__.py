@@ -7,6 +7,8 @@ from fedroam.mobility import random_waypoint as random_waypoint
 from fedroam.mobility import steered as steered
 from fedroam.mobility.activity import Activity as Activity
 from fedroam.mobility.activity import KnowsItsLimits as KnowsItsLimits
+from fedroam.mobility.activity import active_after as active_after
+from fedroam.mobility.activity import active_at_start as active_at_start
 from fedroam.mobility.activity import check_limits as check_limits
 from fedroam.mobility.distance import within_reach as within_reach
 from fedroam.mobility.world import Advises as Advises

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from typing_extensions import override
 
-from fedroam.components import Part, field, register
-from fedroam.mobility.world import State, World
+from fedroam.answers import answer_of
+from fedroam.components import Part, field, ours, register
+from fedroam.errors import InputError
+from fedroam.mobility.world import State, World, plain_arrays
 from fedroam.randomness import stream
 
 
@@ -25,6 +27,37 @@ class Activity(Protocol):
 
     def step(self, state: State, seed: int, clients: int, round: int) -> dict[str, np.ndarray]:
         """The state at the end of `round` (1, 2, ...): who meets others then, and trains in the round after."""
+
+
+def active_at_start(rule: Activity, seed: int, clients: int) -> dict[str, np.ndarray]:
+    """Who is active before round 1, as `Activity.start`; that of one's own is held against what it promises.
+
+    Raises InputError where it is something else.
+    """
+    found = rule.start(seed, clients)
+    return found if ours(rule) else _held(rule, found, clients, 0)
+
+
+def active_after(rule: Activity, state: State, seed: int, clients: int, round: int) -> dict[str, np.ndarray]:
+    """Who is active at the end of a round, as `Activity.step`; raises as `active_at_start` does."""
+    found = rule.step(state, seed, clients, round)
+    return found if ours(rule) else _held(rule, found, clients, round)
+
+
+def _held(rule: Activity, found: Any, clients: int, round: int) -> dict[str, np.ndarray]:
+    """What an activity of one's own gave, as it is to be."""
+    with answer_of("activity", rule, round):
+        arrays = plain_arrays(found, "active")
+        shape = arrays["active"].shape if "active" in arrays else None
+        if shape != (clients,):
+            raise InputError(f"its state needs active [{clients}], found {shape}")
+        wrong = np.flatnonzero(~np.isin(arrays["active"], (0, 1)))
+        if len(wrong):
+            value = arrays["active"][wrong[0]]
+            raise InputError(
+                f"active of client {wrong[0]} is {value:g}, allowed are truth values, or 0 and 1"
+            )
+        return arrays
 
 
 @runtime_checkable

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from fedroam.answers import as_array
 from fedroam.errors import InputError
 
 State = Mapping[str, np.ndarray]
@@ -208,17 +209,23 @@ def checked(state: Mapping[str, Any], world: World) -> dict[str, np.ndarray]:
     """`state` as plain arrays. Raises InputError where a pattern gave no mapping, forgot `position` or gave it another
     shape, puts a client that is present at a place that is no number, or keeps what is none.
     """
-    if not isinstance(state, Mapping):
-        raise InputError(f"its state is {type(state).__name__}, expected is a mapping with `position`")
-    arrays = {name: np.asarray(value) for name, value in state.items()}
-    for name, array in arrays.items():
-        if array.dtype.kind not in "biuf":
-            raise InputError(f"the state's {name!r} is {array.dtype}, allowed are arrays of numbers")
+    arrays = plain_arrays(state, "position")
     found = arrays["position"].shape if "position" in arrays else None
     if found != (world.clients, 2):
         raise InputError(f"its state needs position [{world.clients}, 2], found {found}")
     present = np.asarray(arrays.get("present", np.ones(world.clients)), dtype=bool)
     _refuse_no_numbers(arrays["position"], np.arange(world.clients), present)
+    return arrays
+
+
+def plain_arrays(state: Any, needed: str) -> dict[str, np.ndarray]:
+    """A state as arrays of numbers. Raises InputError where it is no mapping of such; it is to have one `needed`."""
+    if not isinstance(state, Mapping):
+        raise InputError(f"its state is {type(state).__name__}, expected is a mapping with `{needed}`")
+    arrays = {name: as_array(value) for name, value in state.items()}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"the state's {name!r} is {array.dtype}, allowed are arrays of numbers")
     return arrays
 
 

@@ -20,7 +20,7 @@ from fedroam.analysis.connectivity.windows import (
     latest_starts,
     smallest_window,
 )
-from fedroam.contacts import degrees, graph_of, in_round
+from fedroam.contacts import degrees, graph_of, met
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation.decentralized import Decentralized
@@ -89,7 +89,7 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequen
     mix_first = isinstance(federation, Decentralized) and federation.order == "mix_then_move"
     for t, (before, after) in enumerate(itertools.pairwise(movement(experiment, world)), start=1):
         paths = before if mix_first else after
-        graph = in_round(parts.contacts, t - 1 if mix_first else t).meet(paths)
+        graph = met(parts.contacts, t - 1 if mix_first else t, paths)
         surroundings.append(Surroundings(paths, graph, world.reach, world.class_counts))
 
     def weigh() -> tuple[sparse.csr_array, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedroam.devices import seconds_of
 from fedroam.experiment import Experiment
 from fedroam.parts import Parts
 
@@ -20,8 +21,8 @@ NONE = "no cgroup of the processor can be made here: all nodes are as fast as th
 def shares_of(experiment: Experiment) -> dict[int, float]:
     """The speed of each client's device, as a share of the fastest one's; nothing of those that are as fast."""
     clients = np.arange(experiment.clients)
-    seconds = Parts.of(experiment).compute.seconds(
-        experiment.seed, clients, np.ones(len(clients), np.int64), 1e9
+    seconds = seconds_of(
+        Parts.of(experiment).compute, experiment.seed, clients, np.ones(len(clients), np.int64), 1e9
     )
     if not seconds.min() > 0:  # work takes no time
         return {}

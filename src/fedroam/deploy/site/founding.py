@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tomli_w
 
+from fedroam.access_points import places_of
 from fedroam.deploy.site.experiment import check_begins, check_fits, check_movement
 from fedroam.deploy.site.file import (
     EXPERIMENT,
@@ -64,7 +65,7 @@ def found_site(
         if rule.holders == "clients":
             role = "peer"
         else:
-            places = len(parts.access_points.places(parts.mobility, experiment.seed))
+            places = len(places_of(parts.access_points, parts.mobility, experiment.seed))
     drafts: list[dict[str, object]] = [{"name": "server", "role": "server"}]
     drafts += [
         {

@@ -1,0 +1,81 @@
+"""What parts of one's own answer, held against what their families promise: what is wrong is told by family and kind.
+
+What comes with fedroam is held against it by tests, and pays nothing here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from fedroam.components import called
+from fedroam.errors import InputError
+
+
+@contextlib.contextmanager
+def answer_of(family: str, part: object, round: int | None = None) -> Iterator[None]:
+    """What is found wrong within is the work of this part, in this round, if in any."""
+    try:
+        yield
+    except InputError as error:
+        when = "" if round is None else f", round {round}"
+        raise InputError(f"{family} kind {called(part)!r}{when}: {error}") from error
+
+
+def as_array(found: Any) -> np.ndarray:
+    """What a part gave, as an array: of an object where it is none, as rows of unequal length are."""
+    try:
+        return np.asarray(found)
+    except ValueError:
+        return np.empty((), dtype=object)
+
+
+def found_as(found: Any) -> str:
+    """What a part gave, in words."""
+    values, name = as_array(found), type(found).__name__
+    return name if values.dtype.kind == "O" else f"{name} of shape {list(values.shape)}, {values.dtype}"
+
+
+def checked_numbers(
+    what: str,
+    found: Any,
+    count: int,
+    each: str,
+    name: Callable[[int], str] | None = None,
+    *,
+    infinite: bool = False,
+) -> np.ndarray:
+    """Numbers from 0 on as float64 [count], one for `each`; `name` says which the one at a place is for.
+
+    Raises InputError where they are something else, and where they are not finite unless `infinite` ones are allowed.
+    """
+    values = as_array(found)
+    if values.shape != (count,) or values.dtype.kind not in "biuf":
+        raise InputError(
+            f"{what}: gave {found_as(found)}, allowed is one number for each {each}, float64 [{count}]"
+        )
+    wrong = ~(values >= 0) if infinite else ~(values >= 0) | np.isinf(values)
+    if wrong.any():
+        k = int(np.flatnonzero(wrong)[0])
+        whose = f"{each} {k}" if name is None else name(k)
+        allowed = "numbers from 0 on, or inf" if infinite else "finite numbers from 0 on"
+        raise InputError(f"{what}: gave {values[k]:g} for {whose}, allowed are {allowed}")
+    return values.astype(np.float64)
+
+
+def checked_whole(what: str, found: Any, below: int, noun: str) -> np.ndarray:
+    """Whole numbers from 0 to `below` - 1, each the number of a `noun`, as int64 [any number].
+
+    Raises InputError where they are something else. Truth values are none: as numbers they would be 0 and 1.
+    """
+    values = as_array(found)
+    whole = values.dtype.kind in "iu" or not values.size  # an empty list is float64 to numpy
+    if values.ndim != 1 or not whole:
+        raise InputError(f"{what} {found_as(found)}; allowed are whole numbers, int64 [any number]")
+    wrong = np.flatnonzero((values < 0) | (values >= below))
+    if len(wrong):
+        raise InputError(f"{what} {noun} {values[wrong[0]]}; allowed are numbers from 0 to {below - 1}")
+    return values.astype(np.int64)
