@@ -22,7 +22,7 @@ class Trained:
 
     begun, trained: float32 [attackers, parameters], their models before and after it. clients: int64 [attackers].
     everybody: number of clients in the run. models: float32 [rows, parameters], all models; others: int64, the rows in
-    it that honest clients have trained.
+    it that honest clients have trained. An attack of one's own is handed copies, and may write into them.
     """
 
     begun: torch.Tensor

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
 from fedroam.attacks.attackers import Attack, Trained, Withheld
+from fedroam.components import called, ours
+from fedroam.errors import InputError
 from fedroam.learning import Job, Models, clients_of
 
 
@@ -44,14 +47,33 @@ class Trial:
     def send(self, models: Models, seed: int, round: int) -> Withheld | None:
         """After training: attackers' rows become what they send; what they withhold, None where they send the truth.
 
-        Buffers (running statistics) are sent as they are.
+        Buffers (running statistics) are sent as they are. An attack that does not come with fedroam is handed copies,
+        so that what it writes into them is neither learnt nor taken for the truth. Raises InputError where what it
+        sends is no models.
         """
         matrix = models.parameters
         rows = torch.from_numpy(self.rows).to(matrix.device)
         truth = matrix[rows]
-        known = Trained(self.begun, truth, self.clients, matrix, self.honest, self.everybody, seed, round)
+        trusted = ours(self.attack)
+        trained, everything = (truth, matrix) if trusted else (truth.clone(), matrix.clone())
+        known = Trained(
+            self.begun, trained, self.clients, everything, self.honest, self.everybody, seed, round
+        )
         sent = self.attack.sent(known)
+        if not trusted:
+            sent = _checked(sent, truth, f"attack kind {called(self.attack)!r}, round {round}")
         if sent is truth:
             return None
         matrix[rows] = sent
         return Withheld(self.rows, truth)
+
+
+def _checked(sent: Any, truth: torch.Tensor, who: str) -> torch.Tensor:
+    """What an attack of one's own sends as float32, or `truth` itself where it is the same."""
+    is_tensor = isinstance(sent, torch.Tensor)
+    if not is_tensor or not sent.is_floating_point() or sent.shape != truth.shape:
+        what = f"a {sent.dtype} tensor {list(sent.shape)}" if is_tensor else f"a {type(sent).__name__}"
+        raise InputError(f"{who}: sent gave {what}, allowed is a float32 tensor {list(truth.shape)}")
+    sent = sent.detach().to(truth.device, torch.float32)
+    # Models that exploded hold values that are no numbers, and may be sent as they are.
+    return truth if torch.allclose(sent, truth.float(), rtol=0, atol=0, equal_nan=True) else sent
