@@ -103,7 +103,10 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     # meet
     after = _meeting(scene, paths, activity, state.battery, t)
     # learn
-    given = parts.federation.distribute(_begun(scene, round, state))
+    begun = _begun(scene, round, state)
+    given = parts.federation.distribute(begun)
+    if True:
+        _check_jobs(scene, begun, given)
     time = _time(scene, round, given, after, state, paths)
     jobs = given.jobs if time is None else time.jobs
     trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, jobs)
@@ -236,6 +239,29 @@ def _in_time(round: Round, after: Meeting, time: Timetable | None) -> tuple[Roun
     if time.graph is None:
         return round, after
     return replace(round, before=Meeting(round.before.paths, time.graph)), Meeting(after.paths, time.graph)
+
+
+def _check_jobs(scene: Scene, round: Round, given: Distributed) -> None:
+    """Raise FedroamError where a federation of one's own gives work to a client that cannot do it: it would train, and
+    be charged, while it is away. What a clock carries over is no work of this round's."""
+    clients, before = np.concatenate([clients_of(given.jobs), clients_of(given.trained)]), round.before
+    wrong = np.setdiff1d(clients[clients >= 0], scene.context.available(before))
+    if len(wrong):
+        client = int(wrong[0])
+        if client >= scene.experiment.clients:
+            why = "is none of the run's"
+        elif before.paths.present[client]:
+            why = "holds no training samples"
+        else:
+            why = (
+                "is away when the round begins"
+                if scene.timing is None
+                else "is away or busy when the round begins"
+            )
+        raise FedroamError(
+            f"federation kind {scene.experiment.federation.kind!r}, round {round.number}: distribute gives a job to "
+            f"client {client}, which {why}; allowed are those of round.context.available(round.before)"
+        )
 
 
 def _check_told(scene: Scene, handed_out: Traffic, done: Exchanged) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,8 +12,9 @@ from scipy import sparse
 from fedroam.contacts import graph_of
 from fedroam.errors import InputError
 from fedroam.learning import Entry, Layout, Models, consensus_distance, mix
-from fedroam.mixing import Facts, weights_of
+from fedroam.mixing import Fact, Facts, Surroundings, weights_of
 from fedroam.mixing.weights import DataSize, Metropolis
+from fedroam.mobility import Paths
 from fedroam.randomness import stream
 from support.contract import graphs
 
@@ -212,6 +213,39 @@ def test_what_a_rule_of_ones_own_gives_is_held_against_what_it_promises(found: A
     with pytest.raises(InputError) as raised:
         weights_of(Given(given), graph(3, (0, 1)), facts(1, 1, 1), 7)
     assert f"mixing kind 'Given', round 7: {told}" in str(raised.value)
+
+
+class WritesInPlace:
+    """Neighbourhood averages by a common idiom, which changes the graph; and all facts besides."""
+
+    needs: ClassVar[tuple[Fact, ...]] = ("paths", "class_counts")
+
+    def weights(self, graph: sparse.csr_array, facts: Facts) -> Any:
+        graph.setdiag(True)
+        found = graph.astype(float)
+        written = (facts.samples, facts.speed, facts.class_counts)
+        for array in (*written, facts.paths.point, facts.paths.present, facts.paths.length):
+            array[:] = 0
+        return sparse.csr_array(sparse.diags_array(1 / found.sum(axis=1)) @ found)
+
+
+def test_a_rule_of_ones_own_may_write_into_what_it_is_given_and_changes_nothing_else() -> None:
+    places = np.array([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]])
+    paths, met, counts = (
+        Paths.straight(places, places + 1.0),
+        graph(3, (0, 1)),
+        np.ones((3, 2), dtype=np.int64),
+    )
+    known = Facts.of(WritesInPlace(), np.array([1, 2, 3]), Surroundings(paths, met, 5.0, counts))
+    found = weights_of(WritesInPlace(), met, known)
+    np.testing.assert_array_equal(found.toarray(), [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]])
+    assert not met.diagonal().any(), "nobody meets itself"
+    assert known.samples.tolist() == [1, 2, 3]
+    np.testing.assert_allclose(known.speed, np.sqrt(2))
+    np.testing.assert_array_equal(paths.end, places + 1.0)
+    np.testing.assert_allclose(paths.length, np.sqrt(2))
+    assert paths.present.all()
+    assert (counts == 1).all()
 
 
 @pytest.mark.parametrize("form", [np.array, sparse.coo_array, sparse.csc_array, sparse.csr_array])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Protocol, get_args, runtime_checkable
 
@@ -67,6 +67,15 @@ class Facts:
     def declaring(cls, needs: tuple[Fact, ...], samples: np.ndarray, around: Surroundings) -> Facts:
         """These, which some rule declares."""
         return cls(samples, around.paths.length, needs, around)
+
+    def copied(self) -> Facts:
+        """The same in arrays of their own, for a rule that may write into them."""
+        around = self.around
+        if around is not None and "paths" in self.declared:
+            around = replace(around, paths=around.paths.copied())
+        if around is not None and "class_counts" in self.declared:
+            around = replace(around, class_counts=around.class_counts.copy())
+        return replace(self, samples=self.samples.copy(), speed=self.speed.copy(), around=around)
 
     @property
     def paths(self) -> Paths:

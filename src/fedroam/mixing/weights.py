@@ -32,12 +32,12 @@ def weights_of(
 ) -> sparse.csr_array:
     """The weights that a rule gives, in a round if it is one of a run.
 
-    Those of a rule that does not come with fedroam are held against what `Mixing.weights` promises: raises InputError
-    where they are something else.
+    A rule that does not come with fedroam is handed copies, so that it changes no meeting, and its weights are held
+    against what `Mixing.weights` promises: raises InputError where they are something else.
     """
-    found = rule.weights(graph, facts)
     if ours(rule):  # what comes with fedroam is held against it by tests
-        return found
+        return rule.weights(graph, facts)
+    found = rule.weights(graph.copy(), facts.copied())
     with answer_of("mixing", rule, round):
         return _checked(found, graph)
 

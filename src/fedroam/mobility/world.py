@@ -79,6 +79,10 @@ class Paths:
             found._whole.append(self.whole or self)
         return found
 
+    def copied(self) -> Paths:
+        """The same ways in arrays of their own."""
+        return Paths(self.first.copy(), self.time.copy(), self.point.copy(), self.present.copy())
+
     @property
     def whole(self) -> Paths | None:
         """The ways of more who are present, of which these are a part; None where that is not known."""
