@@ -105,7 +105,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     # learn
     begun = _begun(scene, round, state)
     given = parts.federation.distribute(begun)
-    if True:
+    if not ours(parts.federation):
         _check_jobs(scene, begun, given)
     time = _time(scene, round, given, after, state, paths)
     jobs = given.jobs if time is None else time.jobs
@@ -242,26 +242,23 @@ def _in_time(round: Round, after: Meeting, time: Timetable | None) -> tuple[Roun
 
 
 def _check_jobs(scene: Scene, round: Round, given: Distributed) -> None:
-    """Raise FedroamError where a federation of one's own gives work to a client that cannot do it: it would train, and
-    be charged, while it is away. What a clock carries over is no work of this round's."""
-    clients, before = np.concatenate([clients_of(given.jobs), clients_of(given.trained)]), round.before
+    """Raise FedroamError where a federation of one's own gives work to a client that cannot begin any: it would train
+    while it is away. A server's own work is that of no client; what a clock carries over is not given again."""
+    clients, before = clients_of(given.jobs), round.before
     wrong = np.setdiff1d(clients[clients >= 0], scene.context.available(before))
-    if len(wrong):
-        client = int(wrong[0])
-        if client >= scene.experiment.clients:
-            why = "is none of the run's"
-        elif before.paths.present[client]:
-            why = "holds no training samples"
-        else:
-            why = (
-                "is away when the round begins"
-                if scene.timing is None
-                else "is away or busy when the round begins"
-            )
-        raise FedroamError(
-            f"federation kind {scene.experiment.federation.kind!r}, round {round.number}: distribute gives a job to "
-            f"client {client}, which {why}; allowed are those of round.context.available(round.before)"
-        )
+    if not len(wrong):
+        return
+    client = int(wrong[0])
+    if client >= scene.experiment.clients:
+        why = "is none of the run's"
+    elif before.paths.present[client]:
+        why = "holds no training samples"
+    else:
+        why = f"is away{'' if scene.timing is None else ' or busy'} when the round begins"
+    raise FedroamError(
+        f"federation kind {scene.experiment.federation.kind!r}, round {round.number}: distribute gives a job to client "
+        f"{client}, which {why}; allowed are those of round.context.available(round.before)"
+    )
 
 
 def _check_told(scene: Scene, handed_out: Traffic, done: Exchanged) -> None:
