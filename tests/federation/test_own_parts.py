@@ -19,7 +19,16 @@ from fedroam import components
 from fedroam.attacks.attackers import Attackers
 from fedroam.components import Part, register
 from fedroam.errors import FedroamError, InputError
-from fedroam.federation.protocol import EvaluationModels, Exchanged, Meeting, Round, Traffic, own_models
+from fedroam.federation.decentralized import Decentralized
+from fedroam.federation.protocol import (
+    Distributed,
+    EvaluationModels,
+    Exchanged,
+    Meeting,
+    Round,
+    Traffic,
+    own_models,
+)
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.learning import Job
 from fedroam.models import Network
@@ -287,6 +296,92 @@ def test_a_wrong_method_is_told(what: str, tmp_path: Path) -> None:
     columns = {"__annotations__": {"columns": ClassVar[Any]}} if "columns" in own else {}
     with pytest.raises(FedroamError, match=said):
         run(tiny(**method(**own, **columns)), tmp_path / "run")
+
+
+def jobs_for(who: Callable[[Round], Any]) -> type[Decentralized]:
+    """A federation that gives these clients their work."""
+
+    class Own(Decentralized):
+        def distribute(self, round: Round) -> Distributed:
+            given = [Job(int(i), int(i), round.context.train[i], round.number) for i in who(round)]
+            return Distributed(given, Traffic.nothing(), round.models, dict(round.state))
+
+    register("federation", "own")(Own)
+    return Own
+
+
+CHURN = {"kind": "on_off", "mean_on": 1.5, "mean_off": 1.5}
+SLOW = {
+    "clock": {"kind": "seconds", "length": 1.0, "late": "carried"},
+    "compute": {"kind": "flops", "speeds": (4e-5,)},
+}
+
+
+@pytest.mark.parametrize(
+    ("who", "settings", "why"),
+    [
+        (
+            lambda round: range(5),
+            {"activity": CHURN},
+            r"round \d: .* client \d, which is away when the round begins",
+        ),
+        (
+            lambda round: range(5),
+            {"activity": CHURN, "clock": "seconds"},
+            r"round \d: .* client \d, which is away or busy when the round begins",
+        ),
+        (
+            lambda round: np.flatnonzero(round.before.paths.present),
+            {"partition": {"kind": "dirichlet", "alpha": 0.02, "min_samples": 0}},
+            r"round 1: .* client \d, which holds no training samples",
+        ),
+    ],
+)
+def test_work_for_who_cannot_do_it_is_told(
+    who: Callable[[Round], Any], settings: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    jobs_for(who)
+    allowed = r"; allowed are those of round.context.available\(round.before\)"
+    with pytest.raises(FedroamError, match=f"federation kind 'own', {why}{allowed}"):
+        run(tiny(federation="own", **settings), tmp_path / "run")
+
+
+@pytest.mark.parametrize("settings", [{}, SLOW], ids=["rounds", "carried"])
+def test_work_for_who_is_there_is_that_of_the_federation_it_is_made_of(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    jobs_for(lambda round: round.context.available(round.before))
+    own, ours = (
+        run(tiny(federation=kind, activity=CHURN, **settings), tmp_path / kind).rounds.drop(columns="seconds")
+        for kind in ("own", "decentralized")
+    )
+    assert own.equals(ours)
+
+
+@pytest.mark.parametrize("order", ["move_then_mix", "mix_then_move"])
+@pytest.mark.parametrize("mixing", ["metropolis", "mobility_aware", "contact_duration"])
+def test_weights_of_the_meeting_that_the_documentation_names_are_those_of_decentralized(
+    order: str, mixing: str, tmp_path: Path
+) -> None:
+    class Own(Decentralized):
+        def exchange(self, round: Round, after: Meeting) -> Exchanged:
+            after, models = self.met(round, after), round.models
+            round.aggregator.mix(models, round.context.weights(after, round.number), round.number)
+            receiver, sender, apart = after.links
+            traffic = Traffic.of(sender, receiver, models.bytes_each, apart)
+            return Exchanged(after, traffic, models, dict(round.state), aggregated=np.unique(receiver))
+
+    register("federation", "own")(Own)
+    moving = {
+        "mobility": {"kind": "random_walk", "width": 30.0, "height": 30.0, "max_speed": 12.0},
+        "contacts": {"kind": "closest_approach", "radius": 12.0},
+    }
+    own, ours = (
+        run(tiny(federation={"kind": kind, "order": order}, mixing=mixing, **moving), tmp_path / kind)
+        for kind in ("own", "decentralized")
+    )
+    found, wanted = (each.rounds.drop(columns="seconds") for each in (own, ours))
+    assert found.equals(wanted)
 
 
 def test_a_column_of_its_own_is_kept(tmp_path: Path) -> None:

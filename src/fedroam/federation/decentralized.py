@@ -74,6 +74,14 @@ class Decentralized(Part):
         jobs = Jobs(clients, clients, context.train, context.samples, round.number)
         return Distributed(jobs, Traffic.nothing(), round.models, dict(round.state))
 
+    def met(self, round: Round, after: Meeting) -> Meeting:
+        """The meeting of the exchange, as `order` says, without those who did not answer: weights are of this one.
+
+        Its ways are those on which clients have come into contact: mixing rules know by them how fast these are, and
+        for how long two were within reach. `meeting_of` tells where everybody is while models are sent.
+        """
+        return (after if self.order == "move_then_mix" else round.before).without(round.lost)
+
     def meeting_of(self, round: Round, after: Meeting) -> Meeting:
         """On the way of the round, or standing where it begins, as `order` says."""
         if self.order == "move_then_mix":
@@ -85,7 +93,7 @@ class Decentralized(Part):
         """The models of all who meet, to each other; nothing where the exchange is another than that of this class."""
         if type(self).exchange is not Decentralized.exchange or round.pieces is not None:
             return Transfers.nothing()
-        receiver, sender, apart = self._met(round, after).links
+        receiver, sender, apart = self.met(round, after).links
         return Transfers(sender, receiver, sender, apart)
 
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
@@ -97,7 +105,7 @@ class Decentralized(Part):
         if round.pieces is not None:
             return self._of_pieces(round, after, round.pieces)
         context, models, truth = round.context, round.models, truth_of(round)
-        meeting = self._arrived(round, self._met(round, after), truth)
+        meeting = self._arrived(round, self.met(round, after), truth)
         weights = context.weights(meeting, round.number)
         self._combine(round, meeting, weights, truth)
         receiver, sender, distance = meeting.links
@@ -106,7 +114,7 @@ class Decentralized(Part):
 
     def _of_pieces(self, round: Round, after: Meeting, pieces: Pieces) -> Exchanged:
         """The exchange where each model counts by itself, as far as it came; the clock tells what that sent."""
-        context, met, clients = round.context, self._met(round, after), round.context.clients
+        context, met, clients = round.context, self.met(round, after), round.context.clients
         pieces = pieces.of_use(context.seed, round.models.bytes_each)
         one_way = pieces.graph(clients)
         graph = sparse.csr_array((one_way + one_way.T).astype(bool))
@@ -122,10 +130,6 @@ class Decentralized(Part):
     ) -> sparse.csr_array:
         """The weights of models of which something came, by the mixing rule as if both of each pair had."""
         return context.weights(meeting, round)
-
-    def _met(self, round: Round, after: Meeting) -> Meeting:
-        """The meeting of the exchange, as `order` says, without those who did not answer."""
-        return (after if self.order == "move_then_mix" else round.before).without(round.lost)
 
     def _arrived(self, round: Round, meeting: Meeting, truth: Models | None) -> Meeting:
         """The meeting without the links by which a model has not arrived. truth: what attackers send each other."""

@@ -94,7 +94,7 @@ class AdPsgd(Decentralized):
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """x_i, x_j <- (x_i + x_j) / 2 for each averaging, x_i <- x_i + change_i for each training done, in time."""
         models, clients, state = round.models, round.context.clients, round.state
-        met = self._met(round, after)
+        met = self.met(round, after)
         happened = round.averagings or self._as_they_meet(round, met, after)
         steps = _steps(happened)
         at_peers = None if round.aggregator.at_hand else models.rows(torch.arange(2 * clients))

@@ -92,7 +92,7 @@ class Cached(Decentralized):
     @override
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """Caches are updated (Alg. 2), then x_i <- sum_j n_j x_j / sum_j n_j over own model and cache (Alg. 1)."""
-        meeting, context, models = self._met(round, after), round.context, round.models
+        meeting, context, models = self.met(round, after), round.context, round.models
         found = Delivered.of(self, round, meeting)
         if not round.aggregator.at_hand:
             found = self._carried(round, meeting, found)

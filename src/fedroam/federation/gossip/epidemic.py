@@ -75,7 +75,7 @@ class Epidemic(Decentralized):
         """x_i <- (x_i + sum_j x_j) / (1 + |S_i|) over the senders S_i whose model client i got."""
         if round.pieces is not None:
             return self._of_pieces(round, after, round.pieces)
-        meeting, models, truth = self._met(round, after), round.models, truth_of(round)
+        meeting, models, truth = self.met(round, after), round.models, truth_of(round)
         found = Delivered.of(self, round, meeting)
         receiver, sender, apart = Meeting(meeting.paths, found.received).links
         arrived = self._delivered(round, receiver, sender, apart, truth)

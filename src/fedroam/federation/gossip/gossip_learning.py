@@ -174,7 +174,7 @@ class GossipLearning(Decentralized):
     @override
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """w_i, t_i <- merge((w_i, t_i), (w_j, t_j)) for each model that client i got, as they arrived."""
-        meeting, models, clients = self._met(round, after), round.models, round.context.clients
+        meeting, models, clients = self.met(round, after), round.models, round.context.clients
         state = {name: array for name, array in round.state.items() if name != SECOND}
         learnt = self._learnt(round)
         second = np.full(clients, NONE)

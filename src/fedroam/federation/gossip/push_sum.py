@@ -77,7 +77,7 @@ class PushSum(Decentralized):
     @override
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """x_i <- sum_j p_ij (x_j + change_j), w_i <- sum_j p_ij w_j, z_i <- x_i / w_i (Assran et al., Alg. 1)."""
-        meeting, models = self._met(round, after), round.models
+        meeting, models = self.met(round, after), round.models
         found = Delivered.of(self, round, meeting)
         shares = 1.0 / (1.0 + np.diff(meeting.sends(self, round).tocsc().indptr))
         if round.aggregator.at_hand:
