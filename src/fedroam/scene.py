@@ -54,6 +54,7 @@ from fedroam.mobility import (
     active_at_start,
     check_limits,
     checked,
+    checked_beginning,
     checked_bounds,
     checked_groups,
     checked_step,
@@ -472,6 +473,7 @@ def _stepped(
         if ours(mobility):
             return checked_step(mobility.step(state, world, round), world)
         found = checked_step(mobility.step(only_to_read(state), world, round), world)
+        checked_beginning(state, found[1])
         checked_within(found[1], mobility.bounds())
         return found
 

@@ -21,16 +21,21 @@ from fedroam.components import Part, register
 from fedroam.errors import FedroamError, InputError
 from fedroam.federation.decentralized import Decentralized
 from fedroam.federation.protocol import (
+    Arrays,
     Distributed,
+    Evaluated,
     EvaluationModels,
     Exchanged,
+    FederationContext,
+    InitialState,
     Meeting,
     Round,
+    Start,
     Traffic,
     own_models,
 )
 from fedroam.federation.server.loop import ServerLoop, ServerRound
-from fedroam.learning import Job
+from fedroam.learning import Job, Learner, Models
 from fedroam.models import Network
 from fedroam.recording import Run
 from fedroam.runner import run
@@ -382,6 +387,28 @@ def test_weights_of_the_meeting_that_the_documentation_names_are_those_of_decent
     )
     found, wanted = (each.rounds.drop(columns="seconds") for each in (own, ours))
     assert found.equals(wanted)
+
+
+@pytest.mark.parametrize("at_rest", ["float32", "float16"])
+def test_what_is_written_into_models_to_judge_them_is_not_learnt(at_rest: str, tmp_path: Path) -> None:
+    class Own(Decentralized):
+        def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
+            return InitialState(start(range(context.clients)), {"judged": np.zeros(1)})
+
+        def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
+            state["judged"][0] += 1
+            assert state["judged"][0] == 1
+            models.parameters[:] = models.mean().parameters
+            models.buffers.zero_()
+            return {"own": own_models(models, models.mean())}
+
+    register("federation", "own")(Own)
+    own, ours = (
+        run(tiny(federation=kind, keep_models="all", models_at_rest=at_rest), tmp_path / kind).rounds
+        for kind in ("own", "decentralized")
+    )
+    assert own["train_loss"].iloc[1:].tolist() == ours["train_loss"].iloc[1:].tolist()
+    assert own["consensus_distance"].iloc[-1] < 1e-9 < ours["consensus_distance"].iloc[-1]
 
 
 def test_a_column_of_its_own_is_kept(tmp_path: Path) -> None:

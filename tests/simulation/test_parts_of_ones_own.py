@@ -45,6 +45,23 @@ class InPlace(_Told):
         return state, Paths.straight(state["position"], state["position"])
 
 
+class Begins(_Told):
+    def step(self, state: Any, world: Any, round: int) -> Any:
+        after = np.full((world.clients, 2), 3.0)
+        return {"position": after}, Paths.straight(after - 0.25 * (round == 2), after)
+
+
+class ComesBack(_Told):
+    """Client 0 is away in every other round, and comes back elsewhere."""
+
+    def step(self, state: Any, world: Any, round: int) -> Any:
+        after, present = np.array(state["position"]), np.ones(world.clients, dtype=bool)
+        present[0] = round % 2 == 0
+        after[0] = (0.0, 4.0) if round == 4 else (4.0, 0.0)
+        begin = np.where(np.arange(world.clients)[:, None] == 0, after, state["position"])
+        return {"position": after, "present": present}, Paths.straight(begin, after, present)
+
+
 class Breaks(_Told):
     def step(self, state: Any, world: Any, round: int) -> Any:
         raise KeyError("speed")
@@ -159,6 +176,8 @@ PARTS = (
     ("access_points", "test_nowhere", Nowhere),
     ("mobility", "test_leaves", Leaves),
     ("mobility", "test_in_place", InPlace),
+    ("mobility", "test_begins", Begins),
+    ("mobility", "test_comes_back", ComesBack),
     ("mobility", "test_breaks", Breaks),
     ("mobility", "test_ends", Ends),
     ("mobility", "test_breaks_at_start", BreaksAtStart),
@@ -186,6 +205,19 @@ def test_whoever_leaves_the_bounds_of_a_pattern_is_named(tmp_path: Path) -> None
         "mobility kind 'test_leaves', round 3: client 0 comes to (2, 4.7); allowed by its bounds are x from 0 to 4 and "
         "y from 0 to 4"
     )
+
+
+def test_a_path_begins_where_the_client_was(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as raised:
+        run(tiny(mobility="test_begins"), tmp_path / "run")
+    assert str(raised.value) == (
+        "mobility kind 'test_begins', round 1: client 0 is at (2, 2) before the round, and its path begins at (3, 3): "
+        "allowed is the same place"
+    )
+
+
+def test_whoever_was_away_may_begin_anywhere(tmp_path: Path) -> None:
+    assert run(tiny(mobility="test_comes_back"), tmp_path / "run").status["round"] == 4
 
 
 def test_a_pattern_cannot_move_clients_in_place(tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+import torch
 from scipy import sparse
 from torch import nn
 
 from fedroam.attacks import Withheld
+from fedroam.components import ours
 from fedroam.errors import FedroamError
 from fedroam.federation.holders import Aggregator, AtHand, KnownToHolders, Transfers
 from fedroam.federation.pieces import Pieces
@@ -601,7 +603,13 @@ def one_model(model: Models, clients: int) -> EvaluationModels:
 
 
 def judged_by(federation: Federation, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
-    """What clients are judged by, by name. Raises FedroamError where a federation gives something else."""
+    """What clients are judged by, by name. Raises FedroamError where a federation gives something else.
+
+    One that does not come with fedroam is handed copies: what it writes into them is judged, and not learnt.
+    """
+    if not ours(federation):
+        models = models.rows(torch.arange(len(models), device=models.device))
+        state = {name: array.copy() for name, array in state.items()}
     given: object = federation.evaluation_models(models, state, context)
     who, wanted = (
         type(federation).__name__,

@@ -19,6 +19,7 @@ from fedroam.mobility.world import Paths as Paths
 from fedroam.mobility.world import State as State
 from fedroam.mobility.world import World as World
 from fedroam.mobility.world import checked as checked
+from fedroam.mobility.world import checked_beginning as checked_beginning
 from fedroam.mobility.world import checked_bounds as checked_bounds
 from fedroam.mobility.world import checked_groups as checked_groups
 from fedroam.mobility.world import checked_paths as checked_paths

@@ -15,7 +15,9 @@ State = Mapping[str, np.ndarray]
 Found = TypeVar("Found")
 
 FARTHEST = 1e9  # m: sides of a world; places are then told to better than a micrometre, and no area overflows
-PLACES = 1e-6  # how far a path may end from where its client is, as a share of that place: roundings
+PLACES = (
+    1e-6  # how far a path may end, or begin, from where its client is, as a share of that place: roundings
+)
 DERIVED_KEPT = 256  # results that a world keeps; others are found anew
 
 
@@ -256,16 +258,13 @@ def checked_step(found: Any, world: World) -> tuple[dict[str, np.ndarray], Paths
             f"step gave {type(found).__name__}, expected are two: the state after the round and the paths in it"
         )
     state, paths = checked(found[0], world), checked_paths(found[1], world)
-    there = np.asarray(state.get("present", np.ones(world.clients)), dtype=bool) & paths.present
-    place, end = state["position"][there], paths.end[there]
-    apart = np.abs(place - end) > PLACES * (1 + np.abs(place))
-    if apart.any():
-        k = int(np.flatnonzero(apart.any(axis=1))[0])
-        raise InputError(
-            f"client {np.flatnonzero(there)[k]} is at ({place[k][0]:g}, {place[k][1]:g}) after the round, and its path "
-            f"ends at ({end[k][0]:g}, {end[k][1]:g}): allowed is the same place"
-        )
+    _refuse_apart(state, paths, paths.end, "after the round, and its path ends")
     return state, paths
+
+
+def checked_beginning(before: State, paths: Paths) -> None:
+    """Raise InputError where a path of one that was present before the round does not begin where it was."""
+    _refuse_apart(before, paths, paths.start, "before the round, and its path begins")
 
 
 def only_to_read(state: State) -> dict[str, np.ndarray]:
@@ -311,6 +310,20 @@ def checked_bounds(bounds: Any) -> tuple[float, float, float, float]:
         raise InputError(f"bounds gave {bounds!r}, expected are x0, y0, x1, y1 with x0 <= x1 and y0 <= y1, m")
     x0, y0, x1, y1 = found.tolist()
     return x0, y0, x1, y1
+
+
+def _refuse_apart(state: State, paths: Paths, reached: np.ndarray, when: str) -> None:
+    """reached: float64 [clients, 2], m, where the paths have those who must be where the state has them: whoever is
+    present in both."""
+    there = np.asarray(state.get("present", np.ones(paths.clients)), dtype=bool) & paths.present
+    place, found = state["position"][there], reached[there]
+    apart = np.abs(place - found) > PLACES * (1 + np.abs(place))
+    if apart.any():
+        k = int(np.flatnonzero(apart.any(axis=1))[0])
+        raise InputError(
+            f"client {np.flatnonzero(there)[k]} is at ({place[k][0]:g}, {place[k][1]:g}) {when} at ({found[k][0]:g}, "
+            f"{found[k][1]:g}): allowed is the same place"
+        )
 
 
 def _refuse_no_numbers(places: np.ndarray, owner: np.ndarray, present: np.ndarray) -> None:
