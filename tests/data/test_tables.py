@@ -189,7 +189,7 @@ def test_quotes_within_a_cell_and_lines_within_quotes_are_no_mistake() -> None:
     [
         (
             {"label": "lable"},
-            "own.csv: has no column 'lable', but kind, label, load, speed, station; did you mean 'label'?",
+            "unknown column of own.csv 'lable': allowed are kind, label, load, speed, station; did you mean 'label'",
         ),
         (
             {"categorical": ["kind", "kind"]},
@@ -408,7 +408,7 @@ def test_memory_that_is_gone_says_what_to_do() -> None:
         ({"x_train": np.zeros((12, 3, 8, 8))}, 'set layout = "channels_first"'),
         (
             {"x_train": np.where(X == 5, np.nan, X), "test_share": 0},
-            "train sample 1 holds a value that is not finite",
+            "x_train[1] holds a value that is not finite",
         ),
         (
             {"x_train": np.where(X == 5, np.nan, X), "normalise": "standardise", "test_share": 0},

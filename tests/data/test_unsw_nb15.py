@@ -166,7 +166,7 @@ def test_what_is_not_there_is_told(tmp_path: Path, settings: dict[str, Any], sai
             lambda text: text[: text.rindex("\r\n40,") + 2],
             "unsw.csv: 39 rows, wanted are 40 (testing partition) or 60",
         ),
-        (lambda text: text.replace("sttl", "ttl", 1), "unsw.csv: has no column 'sttl', but Dinpkt, "),
+        (lambda text: text.replace("sttl", "ttl", 1), "unsw.csv: has no column 'sttl', but "),
     ],
 )
 def test_damaged_files_give_one_clear_line(tmp_path: Path, edit: Callable[[str], str], said: str) -> None:

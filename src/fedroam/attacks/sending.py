@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedroam.answers import answer_of
 from fedroam.attacks.attackers import Attack, Trained, Withheld
-from fedroam.components import called, ours
+from fedroam.components import ours
 from fedroam.errors import InputError
 from fedroam.learning import Job, Models, clients_of
 
@@ -61,19 +62,20 @@ class Trial:
         )
         sent = self.attack.sent(known)
         if not trusted:
-            sent = _checked(sent, truth, f"attack kind {called(self.attack)!r}, round {round}")
+            with answer_of("attack", self.attack, round):
+                sent = _checked(sent, truth)
         if sent is truth:
             return None
         matrix[rows] = sent
         return Withheld(self.rows, truth)
 
 
-def _checked(sent: Any, truth: torch.Tensor, who: str) -> torch.Tensor:
+def _checked(sent: Any, truth: torch.Tensor) -> torch.Tensor:
     """What an attack of one's own sends as float32, or `truth` itself where it is the same."""
     is_tensor = isinstance(sent, torch.Tensor)
     if not is_tensor or not sent.is_floating_point() or sent.shape != truth.shape:
         what = f"a {sent.dtype} tensor {list(sent.shape)}" if is_tensor else f"a {type(sent).__name__}"
-        raise InputError(f"{who}: sent gave {what}, allowed is a float32 tensor {list(truth.shape)}")
+        raise InputError(f"sent gave {what}, allowed is a float32 tensor {list(truth.shape)}")
     sent = sent.detach().to(truth.device, torch.float32)
     # Models that exploded hold values that are no numbers, and may be sent as they are.
     return truth if torch.allclose(sent, truth.float(), rtol=0, atol=0, equal_nan=True) else sent

@@ -15,9 +15,8 @@ State = Mapping[str, np.ndarray]
 Found = TypeVar("Found")
 
 FARTHEST = 1e9  # m: sides of a world; places are then told to better than a micrometre, and no area overflows
-PLACES = (
-    1e-6  # how far a path may end, or begin, from where its client is, as a share of that place: roundings
-)
+# How far a path may end, or begin, from where its client is, as a share of that place: roundings.
+PLACES = 1e-6
 DERIVED_KEPT = 256  # results that a world keeps; others are found anew
 
 
