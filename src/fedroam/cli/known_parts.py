@@ -26,6 +26,7 @@ KEPT = 8  # versions
 # Files that are loaded to tell it, beside the rooms that register parts.
 GROUND = (
     "__init__",
+    "answers",
     "arguments",
     "components",
     "errors",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from fedroam.components import Part
@@ -46,6 +45,15 @@ class Measured:
     gpu: str
     rates: tuple[float, float]
     runs: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    _flops: dict[Part, float] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def flops(self, model: Part) -> float:
+        """The operations of training a model on one image, which are counted once: each item of a page asks for the
+        same few models."""
+        if model not in self._flops:
+            assert isinstance(model, ModelBuilder)
+            self._flops[model] = training_flops(model.build(_SHAPE, _CLASSES), _SHAPE)
+        return self._flops[model]
 
     @classmethod
     def of(
@@ -87,7 +95,7 @@ def hours(study: Study, variants: Iterable[str], measured: Measured) -> Hours:
     runs = [study.experiment(variant, "full") for variant in variants if needs_gpu(study, variant)]
     if not runs:
         return Hours(0, 0.0, (0.0, 0.0), 0.0, 0.0)
-    flops = {run.model: _flops(run.model) for run in runs}
+    flops = {run.model: measured.flops(run.model) for run in runs}
     seconds, training, evaluation = 0.0, 0.0, 0.0
     for run in runs:
         trained, judged = _images(run, measured.trained.get(study.name, float(run.clients)))
@@ -100,13 +108,6 @@ def hours(study: Study, variants: Iterable[str], measured: Measured) -> Hours:
     return Hours(
         len(runs) * seeds, seeds * seconds / 3600, (least, most), seeds * training, seeds * evaluation
     )
-
-
-@cache
-def _flops(model: Part) -> float:
-    """Those of training a model on one image: each item of a page asks for the same few models."""
-    assert isinstance(model, ModelBuilder)
-    return training_flops(model.build(_SHAPE, _CLASSES), _SHAPE)
 
 
 def gpu_words(study: Study, measured: Measured) -> str:
