@@ -33,7 +33,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from typing_extensions import override
 
-from fedroam.arguments import checked
+from fedroam.checks.arguments import checked
 from fedroam.errors import InputError, unknown
 from fedroam.facts import BeyondLimits, within_limits
 
@@ -389,6 +389,19 @@ def ours(part: object) -> bool:
 def called(part: object) -> str:
     """What messages call a part: its kind, or the name of its class where that is no part."""
     return part.kind if isinstance(part, Part) and part.kind else type(part).__name__
+
+
+@contextlib.contextmanager
+def answer_of(family: str, part: object, round: int | None = None) -> Iterator[None]:
+    """What is found wrong within is the work of this part, in this round, if in any: told by its family and kind.
+
+    What comes with fedroam is held against what its family promises by tests, and pays nothing for that.
+    """
+    try:
+        yield
+    except InputError as error:
+        when = "" if round is None else f", round {round}"
+        raise InputError(f"{family} kind {called(part)!r}{when}: {error}") from error
 
 
 def kinds(family: str) -> dict[str, type[Part]]:

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import tomli_w
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
 
-from fedroam.arguments import checked
+from fedroam.checks.arguments import checked
 from fedroam.components import (
     FAMILIES,
     Part,

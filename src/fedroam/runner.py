@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from fedroam.arguments import checked
+from fedroam.checks.arguments import checked
 from fedroam.clock import TIME
 from fedroam.errors import FedroamError, InputError, own_line, told
 from fedroam.execution import WorkersLost

@@ -14,10 +14,9 @@ from scipy import sparse
 from torch import nn
 
 from fedroam.access_points import places_of, ranges_of
-from fedroam.answers import answer_of
 from fedroam.attacks import Attack, attackers_of
 from fedroam.clock import Timed, Timing, check_fits
-from fedroam.components import FAMILIES, ours
+from fedroam.components import FAMILIES, answer_of, ours
 from fedroam.contacts import GoesByRound, pairs_of
 from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
 from fedroam.data import Dataset, Split, cut, load_dataset, name_of, split_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from fedroam.arguments import check_fields
+from fedroam.checks.arguments import check_fields
 from fedroam.errors import InputError, MissingExtraError, unknown
 from fedroam.experiment import Experiment
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from fedroam.arguments import check_fields, checked
+from fedroam.checks.arguments import check_fields, checked
 from fedroam.errors import InputError
 
 

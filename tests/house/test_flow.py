@@ -18,7 +18,7 @@ from fedroam.components import ROOMS, Part
 SOURCE = Path(fedroam.__file__).parent
 # A room or module knows those before it, never those after.
 ORDER = (
-    "errors", "terminal", "writing", "arguments", "facts", "randomness", "components", "answers", "experiment",
+    "errors", "terminal", "writing", "checks", "facts", "randomness", "components", "experiment",
     "planning", "data", "native", "models", "mobility", "traces", "access_points", "contacts", "links", "mixing",
     "learning", "devices", "attacks", "federation", "cost", "clock", "execution", "recording", "parts", "scene",
     "state", "measurement", "simulation", "tracking", "runner", "handover", "bench", "analysis", "study", "papers",

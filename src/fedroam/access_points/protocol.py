@@ -6,8 +6,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedroam.answers import answer_of, as_array, found_as
-from fedroam.components import Part, ours
+from fedroam.checks.answers import as_array, found_as
+from fedroam.components import Part, answer_of, ours
 from fedroam.errors import InputError
 from fedroam.mobility import Mobility
 from fedroam.randomness import stream

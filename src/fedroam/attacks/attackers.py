@@ -10,8 +10,8 @@ import torch
 from pydantic import field_validator
 from typing_extensions import override
 
-from fedroam.answers import answer_of, checked_whole
-from fedroam.components import Part, field, ours, register
+from fedroam.checks.answers import checked_whole
+from fedroam.components import Part, answer_of, field, ours, register
 from fedroam.errors import InputError
 from fedroam.randomness import stream
 

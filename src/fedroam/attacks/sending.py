@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedroam.answers import answer_of
 from fedroam.attacks.attackers import Attack, Trained, Withheld
-from fedroam.components import ours
+from fedroam.components import answer_of, ours
 from fedroam.errors import InputError
 from fedroam.learning import Job, Models, clients_of
 

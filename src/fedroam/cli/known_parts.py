@@ -26,8 +26,6 @@ KEPT = 8  # versions
 # Files that are loaded to tell it, beside the rooms that register parts.
 GROUND = (
     "__init__",
-    "answers",
-    "arguments",
     "components",
     "errors",
     "experiment",
@@ -36,6 +34,7 @@ GROUND = (
     "writing",
 )
 TELLING = (
+    "checks",
     "terminal",
     "planning",
     "experiments",

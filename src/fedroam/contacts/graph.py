@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from fedroam.answers import answer_of, found_as
-from fedroam.components import ours
+from fedroam.checks.answers import found_as
+from fedroam.components import answer_of, ours
 from fedroam.contacts.ragged import in_rows, lengths, stable_order
 from fedroam.errors import InputError
 from fedroam.mobility import Paths

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedroam.answers import checked_numbers
+from fedroam.checks.answers import checked_numbers
 from fedroam.errors import InputError
 from fedroam.federation import Traffic, access_point
 

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedroam.answers import answer_of
-from fedroam.components import ours
+from fedroam.components import answer_of, ours
 from fedroam.cost.account import Account, charge
 from fedroam.cost.radio import Cost, DistanceDistribution, Radio, checked_cost, checked_joules
 from fedroam.cost.sample_passes import SamplePasses

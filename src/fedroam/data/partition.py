@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 import numpy as np
 from pydantic import PrivateAttr
 
-from fedroam.answers import answer_of, checked_whole, found_as
-from fedroam.components import Part, field, ours, register
+from fedroam.checks.answers import checked_whole, found_as
+from fedroam.components import Part, answer_of, field, ours, register
 from fedroam.data.dataset import Dataset
 from fedroam.errors import InputError, unknown
 

@@ -6,8 +6,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedroam.answers import answer_of, checked_numbers
-from fedroam.components import Part, ours, register
+from fedroam.checks.answers import checked_numbers
+from fedroam.components import Part, answer_of, ours, register
 
 
 @runtime_checkable

@@ -6,8 +6,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from fedroam.answers import answer_of, checked_numbers
-from fedroam.components import Part, field, ours, register
+from fedroam.checks.answers import checked_numbers
+from fedroam.components import Part, answer_of, field, ours, register
 from fedroam.mobility import Paths
 
 

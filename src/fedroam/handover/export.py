@@ -18,7 +18,7 @@ from pydantic import Field
 from safetensors.torch import save
 from torch import nn
 
-from fedroam.arguments import checked
+from fedroam.checks.arguments import checked
 from fedroam.errors import FedroamError, InputError, MissingExtraError
 from fedroam.facts import JsonObject
 from fedroam.handover.final import FinalModel

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import nn
 
-from fedroam.arguments import checked
+from fedroam.checks.arguments import checked
 from fedroam.errors import InputError
 from fedroam.recording import Run, checkpoint, recorded_experiment
 from fedroam.recording.files import FileFacts

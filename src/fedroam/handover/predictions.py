@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
 
-from fedroam.arguments import checked
+from fedroam.checks.arguments import checked
 from fedroam.data import TablePreprocessing
 from fedroam.data.sources.tables import (
     SEPARATORS,

@@ -7,8 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from fedroam.answers import answer_of
-from fedroam.components import Part, ours, register
+from fedroam.components import Part, answer_of, ours, register
 from fedroam.contacts.ragged import in_rows, lengths
 from fedroam.errors import InputError
 from fedroam.mixing.facts import Facts

@@ -7,8 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from typing_extensions import override
 
-from fedroam.answers import answer_of
-from fedroam.components import Part, field, ours, register
+from fedroam.components import Part, answer_of, field, ours, register
 from fedroam.errors import InputError
 from fedroam.mobility.world import State, World, plain_arrays
 from fedroam.randomness import stream

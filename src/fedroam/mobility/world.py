@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from fedroam.answers import as_array
+from fedroam.checks.answers import as_array
 from fedroam.errors import InputError
 
 State = Mapping[str, np.ndarray]

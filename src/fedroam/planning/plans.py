@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedroam.arguments import check_fields
+from fedroam.checks.arguments import check_fields
 from fedroam.experiment import Experiment
 
 # What a plan's folder, or the report in it, holds beside the folders of variants.

@@ -16,7 +16,7 @@ from typing import Any
 
 import tomli_w
 
-from fedroam.arguments import checked
+from fedroam.checks.arguments import checked
 from fedroam.components import FAMILIES, Part, kinds, lookup, plain
 from fedroam.components import use as load
 from fedroam.errors import InputError, unknown

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedroam.arguments import check_fields, checked
+from fedroam.checks.arguments import check_fields, checked
 from fedroam.components import FAMILIES
 from fedroam.errors import InputError, unknown
 from fedroam.facts import checked_facts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from fedroam.arguments import check_fields, checked
+from fedroam.checks.arguments import check_fields, checked
 from fedroam.errors import InputError
 from fedroam.facts import JsonObject, checked_facts
 from fedroam.planning import SweepPlan

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedroam.arguments import checked
+from fedroam.checks.arguments import checked
 from fedroam.data import forget, name_of
 from fedroam.errors import FedroamError, InputError
 from fedroam.execution.cluster import check_cluster

@@ -24,7 +24,7 @@ from fedroam.analysis.variants import (
     mean_by_round,
     variants,
 )
-from fedroam.arguments import checked
+from fedroam.checks.arguments import checked
 from fedroam.components import FAMILIES, kinds, unit_of
 from fedroam.errors import InputError, unknown
 from fedroam.recording import Run

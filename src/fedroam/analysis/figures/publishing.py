@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedroam.analysis.figures import drawing
-from fedroam.arguments import checked
+from fedroam.checks.arguments import checked
 from fedroam.errors import InputError, unknown
 from fedroam.writing import make_folder, write_aside
 

@@ -1,28 +1,13 @@
-"""What parts of one's own answer, held against what their families promise: what is wrong is told by family and kind.
-
-What comes with fedroam is held against it by tests, and pays nothing here.
-"""
+"""What parts of one's own answer, as arrays, held against what their families promise (see `components.answer_of`)."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from fedroam.components import called
 from fedroam.errors import InputError
-
-
-@contextlib.contextmanager
-def answer_of(family: str, part: object, round: int | None = None) -> Iterator[None]:
-    """What is found wrong within is the work of this part, in this round, if in any."""
-    try:
-        yield
-    except InputError as error:
-        when = "" if round is None else f", round {round}"
-        raise InputError(f"{family} kind {called(part)!r}{when}: {error}") from error
 
 
 def as_array(found: Any) -> np.ndarray:
