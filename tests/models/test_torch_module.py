@@ -50,6 +50,13 @@ class Counting(nn.Module):
         return self.out(x.flatten(1)) * (1 + 0.02 * self.batches)
 
 
+def counting_first() -> nn.Module:
+    """Two of one class, of which the first counts."""
+    second = Counting(counted=False)
+    second.out = nn.Linear(3, 3)
+    return nn.Sequential(Counting(), second)
+
+
 def lazy(shape, classes) -> nn.Module:
     assert shape == (3, 2, 2)
     return nn.Sequential(nn.Flatten(), nn.LazyLinear(5), nn.ReLU(), nn.Linear(5, classes))
@@ -85,7 +92,7 @@ def unsaid():
 def own_models(monkeypatch):
     module = types.ModuleType(HERE)
     module.Good, module.Noisy, module.lazy, module.failing, module.number = Good, Noisy, lazy, failing, 3
-    module.frozen, module.Counting = frozen, Counting
+    module.frozen, module.Counting, module.counting_first = frozen, Counting, counting_first
     module.double, module.bare, module.text, module.unsaid = double, bare, text, unsaid
     monkeypatch.setitem(sys.modules, HERE, module)
 
@@ -151,6 +158,7 @@ def test_the_start_depends_on_the_stream_alone():
         ("pathlib:Path", "is not called"),
         (f"{HERE}:Noisy", "draws from torch's global generator"),
         (f"{HERE}:Counting", r"Counting\.batches changes from batch to batch.*register_buffer\('batches'"),
+        (f"{HERE}:counting_first", r"Counting\.batches changes from batch to batch"),
         (f"{HERE}:double", "a batch of shape \\[2, 3, 2, 2\\] fails: RuntimeError"),
         (f"{HERE}:bare", r"output for 2 samples is \[2, 12\], allowed is \[2, 3\]"),
         ("torch.nn:Module", "a batch of shape .* fails: NotImplementedError"),

@@ -84,14 +84,14 @@ def state_of_its_own(network: nn.Module, x: torch.Tensor) -> str:
                 tried(x)
             seen.append(
                 {
-                    (type(module).__name__, name): value
-                    for module in tried.modules()
+                    (place, type(module).__name__, name): repr(value)  # as text NaN is what it was
+                    for place, module in tried.named_modules()
                     for name, value in vars(module).items()
                     if isinstance(value, bool | int | float | str)
                 }
             )
-    for owner, name in seen[2]:
-        if seen[1].get((owner, name)) != seen[2][owner, name]:
+    for (place, owner, name), value in seen[2].items():
+        if seen[1].get((place, owner, name)) != value:
             return (
                 f"{owner}.{name} changes from batch to batch, and those who train would share it; allowed is what each "
                 f"model has of its own: self.register_buffer({name!r}, torch.tensor(...))"
