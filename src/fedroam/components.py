@@ -285,8 +285,10 @@ def register(family: str, kind: str, source: str = "") -> Callable[[P], P]:
             )
         known = _registry[family].get(kind)
         if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            file = getattr(sys.modules.get(known.__module__), "__file__", None)
+            where = f" of {file}" if file and known.__module__.startswith(USED) else ""
             raise InputError(
-                f"{family} kind {kind!r} is already taken by {known.__module__}.{known.__name__}"
+                f"{family} kind {kind!r} is already taken by {known.__module__}.{known.__name__}{where}"
             )
         cls.kind, cls.family = kind, family
         if source or "source" not in vars(cls):  # a citation is not inherited: the rule is another one

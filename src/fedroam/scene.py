@@ -15,13 +15,14 @@ from torch import nn
 
 from fedroam.access_points import places_of, ranges_of
 from fedroam.attacks import Attack, attackers_of
+from fedroam.checks.answers import only_to_read
 from fedroam.clock import Timed, Timing, check_fits
 from fedroam.components import FAMILIES, answer_of, ours
-from fedroam.contacts import GoesByRound, pairs_of
+from fedroam.contacts import GoesByRound, pairs_of, reach_of
 from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
 from fedroam.data import Dataset, Split, cut, load_dataset, name_of, split_of
 from fedroam.data.preparing import limit
-from fedroam.devices import Arithmetic, CountsBeside, training_flops
+from fedroam.devices import Arithmetic, CountsBeside, battery_at_start, training_flops
 from fedroam.errors import InputError
 from fedroam.execution import SpreadComputation, Spreading
 from fedroam.experiment import Experiment
@@ -42,6 +43,7 @@ from fedroam.federation import (
 from fedroam.federation.decentralized import Decentralized
 from fedroam.learning import Layout, Learner, Models, Task, device_of, make_network, start_models, to_tensors
 from fedroam.learning.training import LimitsBatches
+from fedroam.links import check_link
 from fedroam.mixing import Average
 from fedroam.mobility import (
     Advises,
@@ -58,7 +60,6 @@ from fedroam.mobility import (
     checked_groups,
     checked_step,
     checked_within,
-    only_to_read,
 )
 from fedroam.models import one_sample_fails, try_out
 from fedroam.parts import Parts
@@ -258,7 +259,7 @@ def prepare(experiment: Experiment) -> Scene:
         check_limits(part, world)
     _started(experiment, parts.mobility, world)
     active_at_start(parts.activity, seed, experiment.clients)
-    parts.battery.start(seed, experiment.clients)
+    battery_at_start(parts.battery, seed, experiment.clients)
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)
     own = experiment.evaluate_on == "own"
     test_x, test_y = (x, y) if own else to_tensors(dataset.x_test, dataset.y_test, device)
@@ -294,7 +295,7 @@ def prepare(experiment: Experiment) -> Scene:
         access_points=access_points,
         ranges=ranges,
         aggregation=parts.aggregation,
-        reach=parts.contacts.reach(),
+        reach=reach_of(parts.contacts),
         rounds=experiment.rounds,
         late=experiment.clock.kind != "rounds",
     )
@@ -356,7 +357,7 @@ def world_of(experiment: Experiment, dataset: Dataset, split: Split, rounds: int
         experiment.seed,
         experiment.clients,
         split.class_counts(dataset.y_train, dataset.classes),
-        Parts.of(experiment).contacts.reach(),
+        reach_of(Parts.of(experiment).contacts),
         rounds,
         match_devices(experiment, dataset).devices,
     )
@@ -511,6 +512,7 @@ def _timing(
                     f"clock.kind = 'seconds', or leave {family!r} out ({instant!r})"
                 )
         return None
+    check_link(parts.link)
     if parts.clock.late == "carried" and len(attackers_of(parts.attack, experiment.seed, experiment.clients)):
         raise InputError(
             "clock.late = 'carried': what attackers send is made in the round in which they train; with attackers "
@@ -548,7 +550,7 @@ def _timing(
         parts.compute,
         passes,
         training_flops(network, dataset.input_shape) if arithmetic is None else arithmetic.training,
-        parts.contacts.reach(),
+        reach_of(parts.contacts),
         context.access_points,
         context.ranges,
         experiment.seed,
@@ -700,7 +702,7 @@ def advice(experiment: Experiment) -> list[str]:
             "loop and beside two cores"
         )
     if "contacts" in used_by(parts.federation):
-        told.append(small_reach(parts.contacts.reach(), parts.mobility.bounds()))
+        told.append(small_reach(reach_of(parts.contacts), parts.mobility.bounds()))
     # Where a log or the data name devices, too, they choose which devices of the trace are clients.
     chosen_by_name = experiment.match != "order" and (
         isinstance(parts.activity, NamesDevices) or isinstance(parts.partition, NamesHolders)

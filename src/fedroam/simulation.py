@@ -14,6 +14,7 @@ from fedroam.components import ours
 from fedroam.contacts import met
 from fedroam.contacts.ragged import distinct
 from fedroam.cost import Account
+from fedroam.devices import battery_after, battery_at_start
 from fedroam.errors import FedroamError
 from fedroam.federation import AddsColumns, BringsUpdates, Distributed, Exchanged, Meeting, Round, Traffic
 from fedroam.learning import clients_of
@@ -30,7 +31,7 @@ def begin(scene: Scene) -> State:
     present = mobility.get("present")
     activity = active_at_start(parts.activity, scene.experiment.seed, clients)
     paths = Paths.still(mobility["position"], None if present is None else present.astype(bool))
-    battery = parts.battery.start(scene.experiment.seed, clients)
+    battery = battery_at_start(parts.battery, scene.experiment.seed, clients)
     meeting = _meeting(scene, paths, activity, battery, 0)
     if scene.sight is not None:
         mobility, meeting = _seen(scene, scene.sight, mobility, activity, battery, 0)
@@ -126,7 +127,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     account, traffic = _accounted(scene, state, given, done, time, lost)
     sent = state.bytes_sent + traffic.total
     clock = {} if time is None else time.after() | {OWED: _owed(scene, state, time)}
-    battery = _drained(scene, state, time, account)
+    battery = _drained(scene, state, time, account, t)
     if battery and (battery["gone"] != state.battery["gone"]).any():  # who ran out, or came back, by the end
         after = _meeting(scene, paths, activity, battery, t)
     following = State(t, done.models, mobility, done.state, activity, after, sent, account, clock, battery)
@@ -208,7 +209,9 @@ def _bring(scene: Scene, round: Round, given: Distributed, after: Meeting, time:
         aggregator.begin(round.models, ways.some(~np.isin(ways.sender, lie)), round.number, learning)
 
 
-def _drained(scene: Scene, state: State, time: Timetable | None, account: Account) -> dict[str, np.ndarray]:
+def _drained(
+    scene: Scene, state: State, time: Timetable | None, account: Account, round: int
+) -> dict[str, np.ndarray]:
     """The batteries after the round; nothing where nobody runs out.
 
     What `[radio]` charges beside what was planned (as for what a federation sends by the models' values) is drawn as
@@ -217,7 +220,7 @@ def _drained(scene: Scene, state: State, time: Timetable | None, account: Accoun
     if time is None or time.use is None:
         return {}
     radio = account.energy - state.account.energy - time.use.radio_joules()
-    return scene.parts.battery.step(state.battery, time.use.and_then(radio))
+    return battery_after(scene.parts.battery, state.battery, time.use.and_then(radio), round)
 
 
 def _in_time(round: Round, after: Meeting, time: Timetable | None) -> tuple[Round, Meeting]:

@@ -10,6 +10,7 @@ import torch
 
 from fedroam.clock import as_kept, first_state
 from fedroam.cost import Account
+from fedroam.devices import battery_at_start
 from fedroam.errors import InputError
 from fedroam.federation import Meeting, judged_by
 from fedroam.learning import Models, in_half_precision
@@ -102,7 +103,7 @@ class State:
         starts = {
             "mobility": begun,
             "activity": active_at_start(scene.parts.activity, scene.experiment.seed, clients),
-            "battery": scene.parts.battery.start(scene.experiment.seed, clients),
+            "battery": battery_at_start(scene.parts.battery, scene.experiment.seed, clients),
         }
         for family, start in starts.items():
             for name, array in start.items():

@@ -243,6 +243,16 @@ def test_a_broken_file_is_named_with_its_line(text: str, message: str, tmp_path:
     assert message in str(caught.value)
 
 
+def test_a_kind_of_two_files_names_the_first(tmp_path: Path) -> None:
+    """As where one file lies under two names."""
+    first, second = tmp_path / "own_first.py", tmp_path / "own_second.py"
+    for file in (first, second):
+        file.write_text(OWN)
+    use(first)
+    with pytest.raises(InputError, match=rf"objective kind 'own' is already taken by .* of {first}"):
+        use(second)
+
+
 def test_use_needs_a_python_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         use(tmp_path / "none.py")

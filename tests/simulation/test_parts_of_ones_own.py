@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
 from fedroam import FedroamError, InputError, components, run
 from fedroam.analysis import compare_runs
 from fedroam.analysis.connectivity.contact_statistics import simulate
-from fedroam.components import FAMILIES, Part, register
+from fedroam.components import FAMILIES, Part, field, register
 from fedroam.cost import Cost
-from fedroam.links.link import TimedLink
+from fedroam.devices import Use
+from fedroam.devices.battery import Limited
+from fedroam.links.link import InstantLink, TimedLink
+from fedroam.mixing import Facts, Received
+from fedroam.mixing.facts import Fact
 from fedroam.mobility import Paths
 from support.tiny import tiny
 
@@ -109,6 +114,9 @@ class NoJoules(_Priced):
         return np.full(len(clients), np.nan)
 
 
+LINK = ("setup", "loss", "simultaneous", "shared", "broken", "chunk", "kept")  # what a link says of itself
+
+
 class _Fails(Part):
     """Does what it promises, but for what its subclass says."""
 
@@ -165,7 +173,95 @@ class Nowhere(_Fails):
         return np.full((2, 2), np.nan)
 
 
+class Drains(Limited):
+    """A battery that keeps its promise, but for what `wrong` names: what is given for it, and from which round on."""
+
+    wrong: str = field("", "name in the state, or of a method")
+    value: str = field("0", "what is given in its place, as JSON: settings hold no NaN")
+    begin: int = field(0, "in which round first")
+
+    def start(self, seed: int, clients: int) -> dict[str, np.ndarray]:
+        return self._spoiled(super().start(seed, clients), 0)
+
+    def step(self, state: Mapping[str, np.ndarray], use: Use) -> dict[str, np.ndarray]:
+        if self.wrong == "in place":
+            state["charge"][0] = 0.0
+        if self.wrong == "nothing":
+            return {}
+        return self._spoiled(super().step(state, use), 1 + round(use.begin / use.ends.max()))
+
+    def empty(self, state: Mapping[str, np.ndarray], use: Use) -> np.ndarray:
+        return (
+            np.full(len(use.there), json.loads(self.value))
+            if self.wrong == "empty"
+            else super().empty(state, use)
+        )
+
+    def edges(self, begin: float, seconds: float) -> np.ndarray:
+        return np.array([json.loads(self.value)]) if self.wrong == "edges" else super().edges(begin, seconds)
+
+    def charging_places(self) -> np.ndarray:
+        return np.array([1.0, 0.0]) if self.wrong == "places" else super().charging_places()
+
+    def _spoiled(self, state: dict[str, np.ndarray], now: int) -> dict[str, np.ndarray]:
+        if self.wrong == "short" and now >= self.begin:
+            return state | {"charge": state["charge"][1:]}
+        if self.wrong == "lacks" and now >= self.begin:
+            return {"charge": state["charge"]}
+        if self.wrong in state and now >= self.begin:
+            return state | {self.wrong: np.full(len(state[self.wrong]), json.loads(self.value))}
+        return state
+
+
+def says(**differs: object) -> type[Part]:
+    """A link of one rate that says this of itself."""
+    said = {name: getattr(InstantLink, name) for name in LINK} | differs
+    rate = {"rate": lambda self, distance, seed, pair: np.full(len(distance), 1e6)}
+    annotations = dict.fromkeys(said, ClassVar[Any])
+    return type("Says", (Part,), {**said, **rate, "__annotations__": annotations, "__module__": __name__})
+
+
+class Endless(Part):
+    """Everybody meets everybody, as far as `far` says."""
+
+    far: str = field("", "how far they hear each other, as JSON")
+
+    def meet(self, paths: Paths) -> np.ndarray:
+        return ~np.eye(paths.clients, dtype=bool)
+
+    def reach(self) -> Any:
+        return json.loads(self.far)
+
+
+class Rejoins(Later):
+    """Writes into the state that it is handed."""
+
+    @override
+    def step(self, state: Any, seed: int, clients: int, round: int) -> Any:
+        state["active"][0] = False
+        return state
+
+
+class Forgets(Part):
+    """An aggregation that writes into what it knows of the round."""
+
+    needs: ClassVar[tuple[Fact, ...]] = ("paths", "contact_durations", "class_counts")
+    into: str = field("speed", "where")
+
+    def aggregate(self, received: Received, facts: Facts) -> np.ndarray:
+        found = getattr(facts, self.into)
+        array = (
+            found.data if self.into == "contact_durations" else found.point if self.into == "paths" else found
+        )
+        array[:] = 1
+        return received.own
+
+
 PARTS = (
+    ("battery", "test_drains", Drains),
+    ("contacts", "test_endless", Endless),
+    ("activity", "test_rejoins", Rejoins),
+    ("aggregation", "test_forgets", Forgets),
     ("partition", "test_indexless", Indexless),
     ("contacts", "test_one_way", OneWay),
     ("activity", "test_later", Later),
@@ -290,6 +386,115 @@ def test_a_part_that_does_not_keep_its_promise_is_told_in_one_line(
         run(tiny(**settings), tmp_path / "run")
     assert str(raised.value).startswith(f"{family} kind {kind!r}{when}: {told}")
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (
+            {"wrong": "charge", "value": "NaN"},
+            ", round 0: charge of its state: gave nan for client 0, allowed are",
+        ),
+        (
+            {"wrong": "charge", "value": "-2", "begin": 2},
+            ", round 2: charge of its state: gave -2 for client 0, ",
+        ),
+        ({"wrong": "drawn", "value": "0.25", "begin": 3}, ", round 3: drawn of client 0 falls from "),
+        ({"wrong": "gone", "value": "0.5"}, ", round 0: gone of its state holds others than truth values"),
+        (
+            {"wrong": "died", "value": "Infinity"},
+            ", round 0: died of its state holds others than seconds from 0 on",
+        ),
+        ({"wrong": "short"}, ", round 0: charge of its state is of shape [4], allowed is one a client [5]"),
+        (
+            {"wrong": "lacks", "begin": 1},
+            ", round 1: its state lacks gone, drawn, drawn_motion, died; allowed are",
+        ),
+        (
+            {"wrong": "nothing"},
+            ", round 1: step gave nothing, allowed is what the state before it holds: charge, ",
+        ),
+        (
+            {"wrong": "empty", "value": "-1"},
+            ": empty: gave -1 for client 0, allowed are numbers from 0 on, or inf",
+        ),
+        ({"wrong": "edges", "value": "1e9"}, ": edges gave 1e+09 of a time of "),
+        (
+            {"wrong": "places"},
+            ": charging_places gave ndarray of shape [2], float64, allowed is x, y and radius of",
+        ),
+    ],
+)
+def test_a_battery_is_held_against_its_promise(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError) as raised:
+        run(tiny(battery={"kind": "test_drains", **wrong}, **SECONDS), tmp_path / "run")
+    assert str(raised.value).startswith(f"battery kind 'test_drains'{told}")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_battery_that_keeps_its_promise_does_as_the_one_that_it_is_made_of(tmp_path: Path) -> None:
+    own, ours = (
+        run(tiny(battery=kind, **SECONDS), tmp_path / kind).rounds.drop(columns="seconds")
+        for kind in ("test_drains", "battery")
+    )
+    assert own.equals(ours)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("setup", -1.0, "setup is -1.0, allowed is a number from 0 on"),
+        ("setup", float("inf"), "setup is inf, allowed is a number from 0 on"),
+        ("loss", 1.0, "loss is 1.0, allowed is a share from 0 to below 1"),
+        ("loss", "half", "loss is 'half', allowed is a number from 0 on"),
+        ("chunk", 6, "chunk is 6, allowed are multiples of 4 bytes"),
+        ("chunk", 0, "chunk is 0, allowed are whole numbers from 4 on"),
+        ("kept", 2.5, "kept is 2.5, allowed are whole numbers from 1 on"),
+        ("simultaneous", 0, "simultaneous is 0, allowed are whole numbers from 1 on"),
+        ("broken", "gone", "broken is 'gone', allowed are lost, resumed, partial"),
+        ("shared", "no", "shared is 'no', allowed are True and False"),
+    ],
+)
+def test_what_a_link_says_of_itself_is_held_against_its_promise(
+    tmp_path: Path, name: str, value: object, told: str
+) -> None:
+    register("link", "test_says")(says(**{name: value}))
+    try:
+        with pytest.raises(InputError) as raised:
+            run(tiny(link="test_says", **SECONDS), tmp_path / "run")
+    finally:
+        del components._registry["link"]["test_says"]
+    assert str(raised.value) == f"link kind 'test_says': {told}"
+
+
+@pytest.mark.parametrize("far", [-1.0, float("nan"), None, "far"])
+def test_how_far_contacts_reach_is_held_against_its_promise(tmp_path: Path, far: object) -> None:
+    with pytest.raises(InputError) as raised:
+        run(tiny(contacts={"kind": "test_endless", "far": json.dumps(far)}), tmp_path / "run")
+    assert str(raised.value) == (
+        f"contacts kind 'test_endless': reach is {far!r}, allowed is a number from 0 on, or inf"
+    )
+
+
+def test_who_is_active_cannot_be_changed_in_place(tmp_path: Path) -> None:
+    with pytest.raises(FedroamError, match=r"read-only \(test_parts_of_ones_own.py, line \d+\)"):
+        run(tiny(activity="test_rejoins"), tmp_path / "run")
+
+
+def test_nor_can_a_battery(tmp_path: Path) -> None:
+    battery = {"kind": "test_drains", "wrong": "in place"}
+    with pytest.raises(FedroamError, match=r"read-only \(test_parts_of_ones_own.py, line \d+\)"):
+        run(tiny(battery=battery, **SECONDS), tmp_path / "run")
+
+
+@pytest.mark.parametrize("into", ["speed", "samples", "paths", "contact_durations", "class_counts"])
+def test_an_aggregation_does_not_change_what_the_next_holder_knows(tmp_path: Path, into: str) -> None:
+    settings = {
+        "contacts": {"kind": "radius", "radius": 9.0},
+        "aggregation": {"kind": "test_forgets", "into": into},
+    }
+    with pytest.raises(FedroamError, match=r"read-only \(test_parts_of_ones_own.py, line \d+\)"):
+        run(tiny(**settings), tmp_path / "run")
 
 
 def test_contacts_found_without_a_run_are_held_against_the_same() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,18 @@ def checked_numbers(
     return values.astype(np.float64)
 
 
+def checked_number(what: str, found: Any, *, infinite: bool = False) -> float:
+    """One number from 0 on. Raises InputError where it is something else, and where it is not finite unless that is
+    allowed."""
+    value = as_array(found)
+    number = float(value) if value.shape == () and value.dtype.kind in "iuf" else np.nan
+    if not number >= 0 or (np.isinf(number) and not infinite):
+        raise InputError(
+            f"{what} is {found!r}, allowed is a number from 0 on{', or inf' if infinite else ''}"
+        )
+    return number
+
+
 def checked_whole(what: str, found: Any, below: int, noun: str) -> np.ndarray:
     """Whole numbers from 0 to `below` - 1, each the number of a `noun`, as int64 [any number].
 
@@ -64,3 +76,22 @@ def checked_whole(what: str, found: Any, below: int, noun: str) -> np.ndarray:
     if len(wrong):
         raise InputError(f"{what} {noun} {values[wrong[0]]}; allowed are numbers from 0 to {below - 1}")
     return values.astype(np.int64)
+
+
+def plain_arrays(state: Any, needed: str) -> dict[str, np.ndarray]:
+    """A state as arrays of numbers. Raises InputError where it is no mapping of such; it is to have one `needed`."""
+    if not isinstance(state, Mapping):
+        raise InputError(f"its state is {type(state).__name__}, expected is a mapping with `{needed}`")
+    arrays = {name: as_array(value) for name, value in state.items()}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"the state's {name!r} is {array.dtype}, allowed are arrays of numbers")
+    return arrays
+
+
+def only_to_read(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The same arrays, into which nobody can write: a state changed in place would be lost to who still needs it."""
+    shown = {name: np.asarray(array).view() for name, array in state.items()}
+    for array in shown.values():
+        array.flags.writeable = False
+    return shown

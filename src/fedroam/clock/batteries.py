@@ -11,7 +11,16 @@ from fedroam.clock.deaths import Couplings
 from fedroam.contacts import contact_intervals
 from fedroam.contacts.ragged import rising, stable_order
 from fedroam.cost import Paid, Tariff
-from fedroam.devices import Battery, ChargesAtPlaces, Motion, Use, motion_power, power_of
+from fedroam.devices import (
+    Battery,
+    Motion,
+    Use,
+    charging_edges,
+    charging_ways,
+    emptied,
+    motion_power,
+    power_of,
+)
 from fedroam.federation import Traffic
 from fedroam.mobility import Paths
 
@@ -113,7 +122,7 @@ def use_of(
     tried = np.arange(len(who))[own] < 2 * len(order)
     who, begin, end, joules = who[own].astype(np.int64), begin[own], end[own], joules[own]
     *ways, motion = supply.told("motion", seconds, _motion)
-    edges = supply.battery.edges(supply.begin, seconds)
+    edges = charging_edges(supply.battery, supply.begin, seconds)
     told = np.flatnonzero(np.isfinite(dies))
     marks = (
         np.concatenate([np.repeat(np.arange(clients), 2 + len(edges)), told]),
@@ -156,17 +165,16 @@ def soonest_deaths(supply: Supply, doings: Doings, seconds: float) -> np.ndarray
     use = use_of(supply, doings, seconds, np.full(supply.paths.clients, np.inf), at_begin=True)
     at_once = use.at_once.copy(order="K")
     at_once[:, 0] += SPARE * supply.state["charge"]
-    return supply.battery.empty(supply.state, replace(use, near=np.zeros_like(use.near), at_once=at_once))
+    return emptied(supply.battery, supply.state, replace(use, near=np.zeros_like(use.near), at_once=at_once))
 
 
 def _near_chargers(supply: Supply, seconds: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """From when to when clients are where they charge, clients (int64) and seconds: near an access point, or at a place
     of the battery's own."""
-    battery = supply.battery
-    places = battery.charging_places() if isinstance(battery, ChargesAtPlaces) else np.zeros((0, 3))
+    own_radius, places = charging_ways(supply.battery)
     kinds = [(radius, places[places[:, 2] == radius, :2]) for radius in np.unique(places[:, 2]).tolist()]
-    if battery.charge_radius is not None or not kinds:
-        kinds.append((battery.charge_radius, supply.access_points))
+    if own_radius is not None or not kinds:
+        kinds.append((own_radius, supply.access_points))
     found = [near_intervals(supply.paths, *kind, seconds, supply.length) for kind in kinds]
     who, begin, end = (np.concatenate(each) for each in zip(*found, strict=True))
     return who, begin, end

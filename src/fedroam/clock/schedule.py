@@ -27,6 +27,7 @@ from fedroam.clock.timetable import (
     Timetable,
     Timing,
 )
+from fedroam.devices import emptied
 from fedroam.errors import InputError
 from fedroam.federation import Distributed, Meeting, Round
 
@@ -108,7 +109,7 @@ def timetable(
         # A round that is over before sees nobody die.
         doings = found.doings()
         use = use_of(supply, doings, found.seconds, np.where(dies <= found.seconds, dies, np.inf))
-        empty = np.where(np.isfinite(dies), np.inf, supply.battery.empty(supply.state, use))
+        empty = np.where(np.isfinite(dies), np.inf, emptied(supply.battery, supply.state, use))
         if slice is not None and not slice.holds(doings.couplings, empty):
             dies, slice = slice.dies, Slice.whole(doings.linked, slice.dies, slice.until)
         elif np.isinf(empty).all():

@@ -12,6 +12,7 @@ from fedroam.contacts.graph import graph_of as graph_of
 from fedroam.contacts.graph import in_round as in_round
 from fedroam.contacts.graph import met as met
 from fedroam.contacts.graph import pairs_of as pairs_of
+from fedroam.contacts.graph import reach_of as reach_of
 from fedroam.contacts.intervals import Intervals as Intervals
 from fedroam.contacts.intervals import contact_intervals as contact_intervals
 from fedroam.contacts.intervals import distance_at as distance_at

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from fedroam.checks.answers import found_as
+from fedroam.checks.answers import checked_number, found_as
 from fedroam.components import answer_of, ours
 from fedroam.contacts.ragged import in_rows, lengths, stable_order
 from fedroam.errors import InputError
@@ -55,6 +55,16 @@ def met(rule: Contacts, round: int, paths: Paths) -> sparse.csr_array:
         return found
     with answer_of("contacts", rule, round):
         return _checked(found, paths)
+
+
+def reach_of(rule: Contacts) -> float:
+    """How far clients hear each other by a rule, m, as `Contacts.reach`; raises InputError where one's own gives what
+    is no distance."""
+    found = rule.reach()
+    if ours(rule):
+        return found
+    with answer_of("contacts", rule):
+        return checked_number("reach", found, infinite=True)
 
 
 def _checked(found: Any, paths: Paths) -> sparse.csr_array:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedroam.components import Part, field, register
+from fedroam.checks.answers import (
+    as_array,
+    checked_number,
+    checked_numbers,
+    found_as,
+    only_to_read,
+    plain_arrays,
+)
+from fedroam.components import Part, answer_of, field, ours, register
 from fedroam.devices.classes import Positive, drawn_class
+from fedroam.errors import InputError
 from fedroam.randomness import stream
 
 WATT_HOUR = 3600.0  # J
@@ -20,6 +29,7 @@ Metres = Annotated[float, Field(allow_inf_nan=False)]
 Place = tuple[Metres, Metres, Annotated[float, Field(ge=0, allow_inf_nan=False)]]  # x, y, radius
 Hour = Annotated[float, Field(ge=0, le=24)]
 SUMMED = ("charge", "gone", "drawn", "drawn_motion")  # what is told of all devices together
+STATE = (*SUMMED, "died")
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,114 @@ class ChargesAtPlaces(Protocol):
     def charging_places(self) -> np.ndarray:
         """Where, and how near to it, float64 [places, 3]: x, y and radius, m. Without any: only as `charge_radius`
         says."""
+
+
+def battery_at_start(battery: Battery, seed: int, clients: int) -> dict[str, np.ndarray]:
+    """The state before round 1, as `Battery.start`; that of one's own is held against what it promises.
+
+    Raises InputError where it is something else.
+    """
+    found = battery.start(seed, clients)
+    return found if ours(battery) else _held(battery, found, clients, 0)
+
+
+def battery_after(
+    battery: Battery, state: Mapping[str, np.ndarray], use: Use, round: int
+) -> dict[str, np.ndarray]:
+    """The state after a round, as `Battery.step`; raises as `battery_at_start` does. One's own is handed a state into
+    which it cannot write."""
+    if ours(battery):
+        return battery.step(state, use)
+    found = _held(battery, battery.step(only_to_read(state), use), len(use.there), round)
+    with answer_of("battery", battery, round):
+        if found.keys() != state.keys():
+            raise InputError(
+                f"step gave {', '.join(sorted(found)) or 'nothing'}, allowed is what the state before it holds: "
+                f"{', '.join(sorted(state)) or 'nothing'}"
+            )
+        for name in ("drawn", "drawn_motion"):
+            less = np.flatnonzero(found[name] < state[name]) if found else np.zeros(0, np.int64)
+            if len(less):
+                k = int(less[0])
+                raise InputError(
+                    f"{name} of client {k} falls from {state[name][k]:g} to {found[name][k]:g} J; allowed are sums "
+                    "since the start"
+                )
+    return found
+
+
+def emptied(battery: Battery, state: Mapping[str, np.ndarray], use: Use) -> np.ndarray:
+    """When in a round each runs empty, as `Battery.empty`; raises as `battery_at_start` does."""
+    if ours(battery):
+        return battery.empty(state, use)
+    found = battery.empty(only_to_read(state), use)
+    with answer_of("battery", battery):
+        return checked_numbers("empty", found, len(use.there), "client", infinite=True)
+
+
+def charging_edges(battery: Battery, begin: float, seconds: float) -> np.ndarray:
+    """When charging begins or ends in a time, as `Battery.edges`; raises as `battery_at_start` does."""
+    found = battery.edges(begin, seconds)
+    if ours(battery):
+        return found
+    with answer_of("battery", battery):
+        edges = as_array(found)
+        if edges.ndim != 1 or edges.dtype.kind not in "iuf":
+            raise InputError(f"edges gave {found_as(found)}, allowed are seconds, float64 [any number]")
+        if not ((edges >= 0) & (edges <= seconds)).all() or (np.diff(edges) < 0).any():
+            raise InputError(
+                f"edges gave {', '.join(f'{edge:g}' for edge in edges[:5])} of a time of {seconds:g} s, allowed are "
+                "rising seconds within it"
+            )
+        return edges.astype(np.float64)
+
+
+def charging_ways(battery: Battery) -> tuple[float | None, np.ndarray]:
+    """How near to an access point devices charge (m; None: anywhere), and the battery's own places, float64 [places,
+    3]; raises as `battery_at_start` does."""
+    radius = battery.charge_radius
+    places = battery.charging_places() if isinstance(battery, ChargesAtPlaces) else np.zeros((0, 3))
+    if ours(battery):
+        return radius, places
+    with answer_of("battery", battery):
+        if radius is not None:
+            radius = checked_number("charge_radius", radius, infinite=True)
+        found = as_array(places)
+        if found.ndim != 2 or found.shape[1] != 3 or found.dtype.kind not in "iuf":
+            raise InputError(
+                f"charging_places gave {found_as(places)}, allowed is x, y and radius of each, float64 [places, 3]"
+            )
+        if not np.isfinite(found[:, :2]).all() or not (found[:, 2] >= 0).all():
+            raise InputError(
+                "charging_places gave what is no place; allowed are numbers, and radii from 0 on"
+            )
+        return radius, found.astype(np.float64)
+
+
+def _held(battery: Battery, found: Any, clients: int, round: int) -> dict[str, np.ndarray]:
+    """The state that a battery of one's own gave, as it is to be."""
+    with answer_of("battery", battery, round):
+        arrays = plain_arrays(found, "charge")
+        if not arrays:
+            return arrays
+        lacking = [name for name in STATE if name not in arrays]
+        if lacking:
+            raise InputError(
+                f"its state lacks {', '.join(lacking)}; allowed are {', '.join(STATE)} and others, or none"
+            )
+        for name, array in arrays.items():
+            if array.shape != (clients,):
+                raise InputError(
+                    f"{name} of its state is of shape {list(array.shape)}, allowed is one a client [{clients}]"
+                )
+        for name in ("charge", "drawn", "drawn_motion"):
+            arrays[name] = checked_numbers(f"{name} of its state", arrays[name], clients, "client")
+        gone, died = arrays["gone"], arrays["died"]
+        if not np.isin(gone, (0, 1)).all():
+            raise InputError("gone of its state holds others than truth values, or 0 and 1")
+        if died.dtype.kind != "f" or (died < 0).any() or np.isinf(died).any():
+            raise InputError("died of its state holds others than seconds from 0 on, or NaN (not yet)")
+        return arrays | {"gone": gone.astype(bool), "died": died.astype(np.float64)}
 
 
 @register("battery", "none")

@@ -253,7 +253,9 @@ class FederationContext:
 
     def known(self, meeting: Meeting, round: int) -> KnownToHolders:
         """What holders may know that aggregate in a round what they got in a meeting."""
-        return KnownToHolders(self, self.facts(self.aggregation, meeting), round)
+        facts = self.facts(self.aggregation, meeting)
+        # One's own sees the same facts at every holder: what it wrote into them at one would be true at the next.
+        return KnownToHolders(self, facts if ours(self.aggregation) else facts.only_to_read(), round)
 
     def available(self, meeting: Meeting) -> np.ndarray:
         """The clients (int64) that are present at the end of a meeting's round and hold training samples."""

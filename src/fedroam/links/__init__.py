@@ -3,7 +3,7 @@
 from fedroam.links import link, lte_wifi, path_loss
 from fedroam.links.air import Air, Ended, Transfer
 from fedroam.links.air_kernel import Cells, Events, play, transfers_made
-from fedroam.links.link import ConstantRate, Link, everywhere_of, rates_of
+from fedroam.links.link import ConstantRate, Link, check_link, everywhere_of, rates_of
 from fedroam.links.lte_wifi import between
 from fedroam.links.steps import Steps, rate_steps
 
@@ -17,6 +17,7 @@ __all__ = [
     "Steps",
     "Transfer",
     "between",
+    "check_link",
     "everywhere_of",
     "link",
     "lte_wifi",

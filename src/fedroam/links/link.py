@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from fedroam.checks.answers import checked_numbers
+from fedroam.checks.answers import checked_number, checked_numbers
 from fedroam.components import Part, answer_of, field, ours, register
+from fedroam.errors import InputError
 
 Broken = Literal["lost", "resumed", "partial"]
 BYTES = 1e6 / 8  # of a megabit
@@ -63,6 +64,29 @@ class ConstantRate(Protocol):
     @property
     def everywhere(self) -> float:
         """Bytes in a second; what `rate` gives, whatever it is asked."""
+
+
+def check_link(link: Link) -> None:
+    """Hold what a link of one's own says of itself against what `Link` promises: raises InputError where it is
+    something else."""
+    if ours(link):
+        return
+    with answer_of("link", link):
+        checked_number("setup", link.setup)
+        if checked_number("loss", link.loss) >= 1:
+            raise InputError(f"loss is {link.loss!r}, allowed is a share from 0 to below 1")
+        for name, least in (("simultaneous", 1), ("chunk", 4), ("kept", 1)):
+            value = getattr(link, name)
+            if name == "simultaneous" and value is None:
+                continue
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+                raise InputError(f"{name} is {value!r}, allowed are whole numbers from {least} on")
+        if link.chunk % 4:
+            raise InputError(f"chunk is {link.chunk!r}, allowed are multiples of 4 bytes")
+        if link.broken not in get_args(Broken):
+            raise InputError(f"broken is {link.broken!r}, allowed are {', '.join(get_args(Broken))}")
+        if not isinstance(link.shared, (bool, np.bool_)):
+            raise InputError(f"shared is {link.shared!r}, allowed are True and False")
 
 
 def rates_of(link: Link, distance: np.ndarray, seed: int, pair: np.ndarray) -> np.ndarray:

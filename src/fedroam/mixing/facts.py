@@ -77,6 +77,21 @@ class Facts:
             around = replace(around, class_counts=around.class_counts.copy())
         return replace(self, samples=self.samples.copy(), speed=self.speed.copy(), around=around)
 
+    def only_to_read(self) -> Facts:
+        """The same in arrays into which nobody can write, for a rule that is asked many times with the same facts."""
+        found = self.copied()
+        arrays = [found.samples, found.speed]
+        if found.around is not None and "paths" in self.declared:
+            paths = found.around.paths
+            arrays += [paths.first, paths.time, paths.point, paths.present]
+        if found.around is not None and "class_counts" in self.declared:
+            arrays.append(found.around.class_counts)
+        if found.around is not None and "contact_durations" in self.declared:
+            arrays.append(found.contact_durations.data)
+        for array in arrays:
+            array.flags.writeable = False
+        return found
+
     @property
     def paths(self) -> Paths:
         """The way of each client in the round."""

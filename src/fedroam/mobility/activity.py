@@ -7,9 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from typing_extensions import override
 
+from fedroam.checks.answers import only_to_read, plain_arrays
 from fedroam.components import Part, answer_of, field, ours, register
 from fedroam.errors import InputError
-from fedroam.mobility.world import State, World, plain_arrays
+from fedroam.mobility.world import State, World
 from fedroam.randomness import stream
 
 
@@ -38,9 +39,11 @@ def active_at_start(rule: Activity, seed: int, clients: int) -> dict[str, np.nda
 
 
 def active_after(rule: Activity, state: State, seed: int, clients: int, round: int) -> dict[str, np.ndarray]:
-    """Who is active at the end of a round, as `Activity.step`; raises as `active_at_start` does."""
-    found = rule.step(state, seed, clients, round)
-    return found if ours(rule) else _held(rule, found, clients, round)
+    """Who is active at the end of a round, as `Activity.step`; raises as `active_at_start` does. One's own is handed a
+    state into which it cannot write."""
+    if ours(rule):
+        return rule.step(state, seed, clients, round)
+    return _held(rule, rule.step(only_to_read(state), seed, clients, round), clients, round)
 
 
 def _held(rule: Activity, found: Any, clients: int, round: int) -> dict[str, np.ndarray]:

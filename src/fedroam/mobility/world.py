@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from fedroam.checks.answers import as_array
+from fedroam.checks.answers import plain_arrays
 from fedroam.errors import InputError
 
 State = Mapping[str, np.ndarray]
@@ -223,17 +223,6 @@ def checked(state: Mapping[str, Any], world: World) -> dict[str, np.ndarray]:
     return arrays
 
 
-def plain_arrays(state: Any, needed: str) -> dict[str, np.ndarray]:
-    """A state as arrays of numbers. Raises InputError where it is no mapping of such; it is to have one `needed`."""
-    if not isinstance(state, Mapping):
-        raise InputError(f"its state is {type(state).__name__}, expected is a mapping with `{needed}`")
-    arrays = {name: as_array(value) for name, value in state.items()}
-    for name, array in arrays.items():
-        if array.dtype.kind not in "biuf":
-            raise InputError(f"the state's {name!r} is {array.dtype}, allowed are arrays of numbers")
-    return arrays
-
-
 def checked_paths(paths: Paths, world: World) -> Paths:
     """`paths` as they are. Raises TypeError where they are of another number of clients, and InputError where they lead
     one that is present over a place that is no number.
@@ -264,14 +253,6 @@ def checked_step(found: Any, world: World) -> tuple[dict[str, np.ndarray], Paths
 def checked_beginning(before: State, paths: Paths) -> None:
     """Raise InputError where a path of one that was present before the round does not begin where it was."""
     _refuse_apart(before, paths, paths.start, "before the round, and its path begins")
-
-
-def only_to_read(state: State) -> dict[str, np.ndarray]:
-    """The same arrays, into which nobody can write: clients moved in place would come from where they go to."""
-    shown = {name: np.asarray(array).view() for name, array in state.items()}
-    for array in shown.values():
-        array.flags.writeable = False
-    return shown
 
 
 def checked_within(paths: Paths, bounds: Any) -> None:

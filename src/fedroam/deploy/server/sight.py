@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fedroam.contacts import reach_of
 from fedroam.contacts.recorded import COLUMNS as PAIR
 from fedroam.deploy.messages import NO_ORDER, Order, Refused, packed, sum_of
 from fedroam.deploy.server.hub import Asked, Hub
@@ -272,7 +273,7 @@ def replay(folder: Path, experiment: Experiment) -> dict[str, dict[str, Any]]:
     }
     if not (movement / MET).exists():
         return {"mobility": trace, "access_points": {"kind": "file", "path": str(movement / PLACES)}}
-    reach = Parts.of(experiment).contacts.reach()
+    reach = reach_of(Parts.of(experiment).contacts)
     near = {"range": reach} if np.isfinite(reach) else {}
     return {"mobility": trace, "contacts": {"kind": "recorded", "file": str(movement / MET), **near}}
 

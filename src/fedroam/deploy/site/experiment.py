@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedroam.contacts import reach_of
 from fedroam.deploy.site.file import EXPERIMENT, FILE, Site
 from fedroam.devices import CountsBeside
 from fedroam.errors import InputError
@@ -90,7 +91,9 @@ def check_begins(experiment: Experiment) -> None:
     """
     parts = Parts.of(experiment)
     any_classes = np.ones((experiment.clients, 2), dtype=np.int64)
-    world = World(experiment.seed, experiment.clients, any_classes, parts.contacts.reach(), experiment.rounds)
+    world = World(
+        experiment.seed, experiment.clients, any_classes, reach_of(parts.contacts), experiment.rounds
+    )
     for part in (parts.activity, parts.contacts):
         check_limits(part, world)
     parts.mobility.start(world)
