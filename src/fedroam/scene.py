@@ -15,7 +15,7 @@ from torch import nn
 
 from fedroam.access_points import places_of, ranges_of
 from fedroam.attacks import Attack, attackers_of
-from fedroam.checks.answers import only_to_read
+from fedroam.checks.answers import only_to_read, same_again
 from fedroam.clock import Timed, Timing, check_fits
 from fedroam.components import FAMILIES, answer_of, ours
 from fedroam.contacts import GoesByRound, pairs_of, reach_of
@@ -462,7 +462,10 @@ def _mixing_unasked(experiment: Experiment, parts: Parts) -> str:
 def _started(experiment: Experiment, mobility: Mobility, world: World) -> dict[str, np.ndarray]:
     """The start of a pattern, held against what a pattern must answer."""
     with answer_of("mobility", experiment.mobility, 0):
-        return checked(mobility.start(world), world)
+        found = checked(mobility.start(world), world)
+        if not ours(mobility):
+            same_again(found, checked(mobility.start(world), world))
+        return found
 
 
 def _stepped(
@@ -475,6 +478,9 @@ def _stepped(
         found = checked_step(mobility.step(only_to_read(state), world, round), world)
         checked_beginning(state, found[1])
         checked_within(found[1], mobility.bounds())
+        if round == 1:
+            again = checked_step(mobility.step(only_to_read(state), world, round), world)
+            same_again(*({**state, "way": paths.point} for state, paths in (found, again)))
         return found
 
 

@@ -94,6 +94,11 @@ def drawn_elsewhere(shape: tuple[int, ...], classes: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), layer)
 
 
+def seeded_anew(shape: tuple[int, ...], classes: int) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), classes))
+
+
 WRONG_MODELS: dict[str, tuple[Callable[[tuple[int, ...], int], nn.Module], str]] = {
     "takes half of the pixels": (
         lambda s, c: Network(nn.Sequential(nn.Flatten(), nn.Linear(32, 16), nn.ReLU()), nn.Linear(16, c)),
@@ -121,6 +126,10 @@ WRONG_MODELS: dict[str, tuple[Callable[[tuple[int, ...], int], nn.Module], str]]
         "model kind 'own': all parameters are frozen",
     ),
     "start values of its own": (drawn_elsewhere, "built alike have different start values"),
+    "start values of all seeds": (
+        seeded_anew,
+        r"sets torch's default generator \(torch.manual_seed\), so that all seeds",
+    ),
     "drawn logits": (lambda s, c: Noisy(64, c), "give other numbers each time they are evaluated"),
 }
 

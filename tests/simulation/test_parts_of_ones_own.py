@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from scipy import sparse
 from typing_extensions import override
 
 from fedroam import FedroamError, InputError, components, run
@@ -257,7 +258,55 @@ class Forgets(Part):
         return received.own
 
 
+def unseeded(anew: bool, shape: int | tuple[int, ...]) -> np.ndarray:
+    """Draws of a generator that is made without a seed, or the same ones each time."""
+    return np.random.default_rng(None if anew else 1).random(shape)
+
+
+class Anew(_Told):
+    """Moves by draws that are other ones each time, from a round on."""
+
+    begin: int = field(0, "in which round first")
+
+    @override
+    def start(self, world: Any) -> dict[str, np.ndarray]:
+        return {"position": 2.0 + unseeded(self.begin == 0, (world.clients, 2))}
+
+    def step(self, state: Any, world: Any, round: int) -> Any:
+        after = 2.0 + unseeded(True, (world.clients, 2))
+        return {"position": after}, Paths.straight(state["position"], after)
+
+
+class AnewActivity(Part):
+    begin: int = field(0, "in which round first")
+
+    def start(self, seed: int, clients: int) -> dict[str, np.ndarray]:
+        return {"active": np.ones(clients, bool), "since": unseeded(self.begin == 0, clients)}
+
+    def step(self, state: Any, seed: int, clients: int, round: int) -> dict[str, np.ndarray]:
+        return {"active": np.ones(clients, bool), "since": unseeded(True, clients)}
+
+
+class AnewContacts(_Fails):
+    def meet(self, paths: Paths) -> np.ndarray:
+        near = np.triu(unseeded(True, (paths.clients, paths.clients)) < 0.5, 1)
+        return near | near.T
+
+
+class Leaning(Part):
+    """Its own weight is drawn anew."""
+
+    def weights(self, graph: sparse.csr_array, facts: Facts) -> sparse.csr_array:
+        own = float(unseeded(True, 1)[0])
+        found = own * np.eye(5) + (1 - own) * (graph.toarray() / np.maximum(graph.sum(axis=1)[:, None], 1))
+        return sparse.csr_array(found / found.sum(axis=1)[:, None])
+
+
 PARTS = (
+    ("mobility", "test_anew", Anew),
+    ("activity", "test_anew_activity", AnewActivity),
+    ("contacts", "test_anew_contacts", AnewContacts),
+    ("mixing", "test_leaning", Leaning),
     ("battery", "test_drains", Drains),
     ("contacts", "test_endless", Endless),
     ("activity", "test_rejoins", Rejoins),
@@ -495,6 +544,44 @@ def test_an_aggregation_does_not_change_what_the_next_holder_knows(tmp_path: Pat
     }
     with pytest.raises(FedroamError, match=r"read-only \(test_parts_of_ones_own.py, line \d+\)"):
         run(tiny(**settings), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (
+            {"mobility": {"kind": "test_anew"}},
+            "round 0: asked twice with the same, it gave another position (2.",
+        ),
+        (
+            {"mobility": {"kind": "test_anew", "begin": 1}},
+            "round 1: asked twice with the same, it gave another ",
+        ),
+        (
+            {"activity": {"kind": "test_anew_activity"}},
+            "round 0: asked twice with the same, it gave another since (",
+        ),
+        (
+            {"activity": {"kind": "test_anew_activity", "begin": 1}},
+            "round 1: asked twice with the same, it gave an",
+        ),
+        (
+            {"contacts": {"kind": "test_anew_contacts"}},
+            "round 0: asked twice with the same, it gave another degree",
+        ),
+        (
+            {"mixing": {"kind": "test_leaning"}, "contacts": {"kind": "radius", "radius": 9.0}},
+            "round 1: asked twice with the same, it gave another weight (0.",
+        ),
+    ],
+)
+def test_a_part_that_cannot_be_repeated_is_told(tmp_path: Path, settings: dict[str, Any], told: str) -> None:
+    """A run of it would be another one each time, and after a resume."""
+    family, part = next(iter(settings.items()))
+    with pytest.raises(InputError) as raised:
+        run(tiny(**settings), tmp_path / "run")
+    assert str(raised.value).startswith(f"{family} kind {part['kind']!r}, {told}")
+    assert str(raised.value).endswith("and nothing that is kept from one answer to the next")
 
 
 def test_contacts_found_without_a_run_are_held_against_the_same() -> None:

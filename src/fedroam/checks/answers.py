@@ -89,6 +89,23 @@ def plain_arrays(state: Any, needed: str) -> dict[str, np.ndarray]:
     return arrays
 
 
+def same_again(first: Mapping[str, Any], again: Mapping[str, Any]) -> None:
+    """Raise InputError where a part, asked twice with the same, gave two answers: a run of it could not be repeated or
+    resumed. Of draws from elsewhere than its stream, and of what it keeps, nothing else can be seen."""
+    for name in (*first, *(again.keys() - first.keys())):
+        one, other = as_array(first.get(name)), as_array(again.get(name))
+        if one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes():
+            continue
+        differ = ""
+        if one.shape == other.shape and one.dtype.kind in "biuf" and other.dtype.kind in "biuf":
+            k = int(np.flatnonzero(~((one == other) | ((one != one) & (other != other))).ravel())[0])
+            differ = f" ({one.ravel()[k]:g}, then {other.ravel()[k]:g})"
+        raise InputError(
+            f"asked twice with the same, it gave another {name}{differ}; allowed are draws from fedroam.randomness."
+            "stream alone, made anew for each answer, and nothing that is kept from one answer to the next"
+        )
+
+
 def only_to_read(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The same arrays, into which nobody can write: a state changed in place would be lost to who still needs it."""
     shown = {name: np.asarray(array).view() for name, array in state.items()}

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from fedroam.checks.answers import checked_number, found_as
+from fedroam.checks.answers import checked_number, found_as, same_again
 from fedroam.components import answer_of, ours
 from fedroam.contacts.ragged import in_rows, lengths, stable_order
 from fedroam.errors import InputError
@@ -54,7 +54,16 @@ def met(rule: Contacts, round: int, paths: Paths) -> sparse.csr_array:
     if ours(rule):
         return found
     with answer_of("contacts", rule, round):
-        return _checked(found, paths)
+        graph = _checked(found, paths)
+        if round <= 1:
+            again = _checked(in_round(rule, round).meet(paths), paths)
+            same_again(_rows_of(graph), _rows_of(again))
+        return graph
+
+
+def _rows_of(graph: sparse.csr_array) -> dict[str, np.ndarray]:
+    """Who meets whom, by name of the array."""
+    return {"degree": degrees(graph), "set of contacts": graph.indices}
 
 
 def reach_of(rule: Contacts) -> float:

@@ -16,6 +16,7 @@ from fedroam.checks.answers import (
     found_as,
     only_to_read,
     plain_arrays,
+    same_again,
 )
 from fedroam.components import Part, answer_of, field, ours, register
 from fedroam.devices.classes import Positive, drawn_class
@@ -106,7 +107,12 @@ def battery_at_start(battery: Battery, seed: int, clients: int) -> dict[str, np.
     Raises InputError where it is something else.
     """
     found = battery.start(seed, clients)
-    return found if ours(battery) else _held(battery, found, clients, 0)
+    if ours(battery):
+        return found
+    held = _held(battery, found, clients, 0)
+    with answer_of("battery", battery, 0):
+        same_again(held, plain_arrays(battery.start(seed, clients), "charge"))
+    return held
 
 
 def battery_after(

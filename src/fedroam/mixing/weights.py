@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy import sparse
 
+from fedroam.checks.answers import same_again
 from fedroam.components import Part, answer_of, ours, register
 from fedroam.contacts.ragged import in_rows, lengths
 from fedroam.errors import InputError
@@ -38,7 +39,20 @@ def weights_of(
         return rule.weights(graph, facts)
     found = rule.weights(graph.copy(), facts.copied())
     with answer_of("mixing", rule, round):
-        return _checked(found, graph)
+        weights = _checked(found, graph)
+        if round == 1:
+            again = _checked(rule.weights(graph.copy(), facts.copied()), graph)
+            same_again(_by_name(weights), _by_name(again))
+        return weights
+
+
+def _by_name(weights: sparse.csr_array) -> dict[str, np.ndarray]:
+    """Weights as arrays with names."""
+    return {
+        "number of weights": lengths(weights.indptr),
+        "choice of neighbours": weights.indices,
+        "weight": weights.data,
+    }
 
 
 def _checked(found: Any, graph: sparse.csr_array) -> sparse.csr_array:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from typing_extensions import override
 
-from fedroam.checks.answers import only_to_read, plain_arrays
+from fedroam.checks.answers import only_to_read, plain_arrays, same_again
 from fedroam.components import Part, answer_of, field, ours, register
 from fedroam.errors import InputError
 from fedroam.mobility.world import State, World
@@ -35,7 +35,7 @@ def active_at_start(rule: Activity, seed: int, clients: int) -> dict[str, np.nda
     Raises InputError where it is something else.
     """
     found = rule.start(seed, clients)
-    return found if ours(rule) else _held(rule, found, clients, 0)
+    return found if ours(rule) else _held(rule, found, rule.start(seed, clients), clients, 0)
 
 
 def active_after(rule: Activity, state: State, seed: int, clients: int, round: int) -> dict[str, np.ndarray]:
@@ -43,13 +43,18 @@ def active_after(rule: Activity, state: State, seed: int, clients: int, round: i
     state into which it cannot write."""
     if ours(rule):
         return rule.step(state, seed, clients, round)
-    return _held(rule, rule.step(only_to_read(state), seed, clients, round), clients, round)
+    shown = only_to_read(state)
+    found = rule.step(shown, seed, clients, round)
+    again = rule.step(shown, seed, clients, round) if round == 1 else None
+    return _held(rule, found, again, clients, round)
 
 
-def _held(rule: Activity, found: Any, clients: int, round: int) -> dict[str, np.ndarray]:
-    """What an activity of one's own gave, as it is to be."""
+def _held(rule: Activity, found: Any, again: Any, clients: int, round: int) -> dict[str, np.ndarray]:
+    """What an activity of one's own gave, as it is to be; again: what it gave when asked once more, if it was."""
     with answer_of("activity", rule, round):
         arrays = plain_arrays(found, "active")
+        if again is not None:
+            same_again(arrays, plain_arrays(again, "active"))
         shape = arrays["active"].shape if "active" in arrays else None
         if shape != (clients,):
             raise InputError(f"its state needs active [{clients}], found {shape}")

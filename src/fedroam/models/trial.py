@@ -20,9 +20,9 @@ def try_out(
 
     logits: whether its output must be [2, classes], as it need not be where an objective of the user's own reads it.
     Raises InputError, with the kind and the line of the user's own file, where that fails, where the output is another,
-    where no parameter can be trained, where the network keeps something in Python between batches, or the trial cannot
-    be repeated: where start values differ though torch's default generator is the same, or evaluating the same samples
-    twice gives other numbers.
+    where no parameter can be trained, where building it sets torch's default generator, where the network keeps
+    something in Python between batches, or the trial cannot be repeated: where start values differ though torch's
+    default generator is the same, or evaluating the same samples twice gives other numbers.
     """
 
     def wrong(what: str) -> InputError:
@@ -31,7 +31,13 @@ def try_out(
     networks = []
     for _ in range(2):
         with torch_default_stream(seed, "trial of a model"):
+            given = torch.initial_seed()
             networks.append(part.build(shape, classes))
+            if torch.initial_seed() != given:
+                raise wrong(
+                    "its build sets torch's default generator (torch.manual_seed), so that all seeds begin alike; "
+                    "allowed are draws from it: it is set before a network is built"
+                )
     network, again = networks
     if not isinstance(network, nn.Module):
         raise wrong(f"build gives a {type(network).__name__}, allowed is a torch.nn.Module")
