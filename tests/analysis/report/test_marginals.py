@@ -241,6 +241,26 @@ def test_the_best_setting_and_those_like_it(points: list[SweepPoint]) -> None:
     assert best.words().startswith("Best of 6 settings: random, mobile=5, final accuracy 70.5 ± 6.1")
 
 
+def test_those_that_are_the_same_as_the_best_are_told(points: list[SweepPoint]) -> None:
+    """As where what varies changes nothing: which of them is the best is then no finding."""
+    twin = [
+        replace(p, keys={**p.keys, "mobility.mobile": 7}) for p in points if p.keys["mobility.mobile"] == 5
+    ]
+    best = best_setting([*points, *twin])
+    assert best is not None
+    assert (best.keys["mobility.mobile"], best.settings, best.alike, best.same) == (5, 8, 3, 1)
+    assert (
+        "(mean ± standard error over 3 seeds); 1 of the others has the same in every seed; by 95"
+        in best.words()
+    )
+    one = [p for p in [*points, *twin] if p.seed == 0]
+    alone = best_setting(one)
+    assert alone is not None
+    assert alone.words().endswith(
+        "(one seed); 1 of the others has the same in every seed. With so few seeds no other can be told from it."
+    )
+
+
 def test_a_setting_that_lacks_seeds_does_not_win(points: list[SweepPoint]) -> None:
     fewer = [p for p in points if not (p.keys["mobility.mobile"] == 5 and p.seed > 0)]
     best = best_setting(fewer)

@@ -175,7 +175,8 @@ class BestSetting:
 
     settings: how many were compared (finished in at least one seed). alike: how many of the others are not told apart
     from it, the 95 % interval of the difference, paired by seed, holding zero, or none being there as all seeds differ
-    by the same; None with fewer than two seeds in both.
+    by the same; None with fewer than two seeds in both. same: how many of the others have its final accuracy in each of
+    its seeds, as where what varies changes nothing.
     """
 
     keys: Mapping[str, Any]
@@ -184,18 +185,23 @@ class BestSetting:
     seeds: int
     settings: int
     alike: int | None
+    same: int = 0
 
     def words(self) -> str:
         """One sentence: `Best: radius=3: 83.1 ± 0.4 % ...`."""
         over = f"mean ± standard error over {self.seeds} seeds" if self.seeds > 1 else "one seed"
         text = f"Best of {self.settings} settings: {settings_text(self.keys)}, final accuracy "
         text += f"{number(self.mean, self.error)}\u00a0% ({over})"
+        same = ""
+        if self.same:
+            have = "has" if self.same == 1 else "have"
+            same = f"; {self.same} of the others {have} the same in every seed"
         if self.alike is None:
-            return f"{text}. With so few seeds no other can be told from it."
+            return f"{text}{same}. With so few seeds no other can be told from it."
         rest = "every other one is below it"
         if self.alike:
             rest = f"{self.alike} of the others cannot be told from it"
-        return f"{text}; by 95\u00a0% intervals, each for itself, {rest}."
+        return f"{text}{same}; by 95\u00a0% intervals, each for itself, {rest}."
 
 
 def best_setting(points: Sequence[SweepPoint]) -> BestSetting | None:
@@ -227,4 +233,5 @@ def best_setting(points: Sequence[SweepPoint]) -> BestSetting | None:
         alike += not (low > 0 or high < 0)
     mean, error = mean_and_error(list(found[best].values()))
     keys = dict(zip(varied, best, strict=True))
-    return BestSetting(keys, mean, error, most, len(found), alike if judged else None)
+    same = sum(seeds == found[best] for seeds in found.values()) - 1
+    return BestSetting(keys, mean, error, most, len(found), alike if judged else None, same)
