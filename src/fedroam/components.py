@@ -357,7 +357,7 @@ def use(file: str | Path, owner: str = "--use") -> None:
     sys.modules[name] = module
     try:
         loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         line = _line_in(error, path)
         if isinstance(error, InputError):

@@ -18,6 +18,8 @@ from typing_extensions import override
 
 from fedroam.checks.arguments import checked
 from fedroam.clock import TIME
+from fedroam.components import ours
+from fedroam.data import forget
 from fedroam.errors import FedroamError, InputError, own_line, told
 from fedroam.execution import WorkersLost
 from fedroam.experiment import Experiment
@@ -134,7 +136,9 @@ def run(
         if not recorder.finished:
             found = recorder.restore()  # a damaged checkpoint changes nothing
             scene = scene or _prepared(experiment, stage, held)
-            followers: list[RunEvents] = [_Recording(scene, recorder), tracking, _Untouched(scene), *draws]
+            untouched = _Untouched(scene)
+            held.callback(untouched.let_go)
+            followers: list[RunEvents] = [_Recording(scene, recorder), tracking, untouched, *draws]
             telling = _Telling(observer or _nobody, experiment.rounds)
             followers.append(telling)
             if cores is not None:
@@ -301,16 +305,20 @@ class _Cores(RunEvents):
 
 class _Untouched(RunEvents):
     """Ends a run in which a part has written into what is everybody's and must not change: who holds which samples.
-    Those arrays are not read-only, as torch warns of such when they become tensors."""
+    Those arrays are not read-only, as torch warns of such when they become tensors. Of a run with parts of one's own
+    the samples, too, which all runs of the process share."""
 
     def __init__(self, scene: Scene) -> None:
         context = scene.context
+        own = any(not ours(part) for part in vars(scene.parts).values())
+        self.dataset = scene.dataset if own else None
+        self.samples = scene.dataset.sums() if own else ()
         self.arrays = {
             "train": context.train,
             "validation": context.validation,
             "access_points": (context.access_points,),
         }
-        self.before = self._sums()
+        self.before, self.rounds = self._sums(), scene.experiment.rounds
 
     def _sums(self) -> dict[str, int]:
         return {
@@ -329,11 +337,25 @@ class _Untouched(RunEvents):
     def on_checkpoint(self, state: State) -> None:
         self._look(state.round)
 
+    @override
+    def on_end(self, state: State) -> None:
+        self._look(state.round)
+
+    def let_go(self) -> None:
+        """However the run has ended: what was spoiled is read anew by the next one that needs it."""
+        if self._spoiled():
+            forget()
+
+    def _spoiled(self) -> bool:
+        return self.dataset is not None and self.dataset.sums() != self.samples
+
     def _look(self, last: int) -> None:
         # Not in each round, where it would take some hundredths of one: nothing leaves a run but what is measured and
         # its checkpoints, and none may hold what came of it.
         now = self._sums()
         changed = [f"context.{name}" for name, crc in self.before.items() if now[name] != crc]
+        if last == self.rounds and self._spoiled():
+            changed.append("the samples of the data set")
         if changed:
             raise FedroamError(
                 f"a part of this run has written into {' and '.join(changed)} by round {last}, which belongs to all of "

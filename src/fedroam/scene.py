@@ -15,7 +15,7 @@ from torch import nn
 
 from fedroam.access_points import places_of, ranges_of
 from fedroam.attacks import Attack, attackers_of
-from fedroam.checks.answers import only_to_read, same_again
+from fedroam.checks.answers import kept_state, only_to_read, same_again
 from fedroam.clock import Timed, Timing, check_fits
 from fedroam.components import FAMILIES, answer_of, ours
 from fedroam.contacts import GoesByRound, pairs_of, reach_of
@@ -60,6 +60,7 @@ from fedroam.mobility import (
     checked_groups,
     checked_step,
     checked_within,
+    own_paths,
 )
 from fedroam.models import one_sample_fails, try_out
 from fedroam.parts import Parts
@@ -463,9 +464,10 @@ def _started(experiment: Experiment, mobility: Mobility, world: World) -> dict[s
     """The start of a pattern, held against what a pattern must answer."""
     with answer_of("mobility", experiment.mobility, 0):
         found = checked(mobility.start(world), world)
-        if not ours(mobility):
-            same_again(found, checked(mobility.start(world), world))
-        return found
+        if ours(mobility):
+            return found
+        same_again(found, checked(mobility.start(world), world))
+        return kept_state(found, None, position=np.float64, present=bool)
 
 
 def _stepped(
@@ -475,13 +477,24 @@ def _stepped(
     with answer_of("mobility", experiment.mobility, round):
         if ours(mobility):
             return checked_step(mobility.step(state, world, round), world)
-        found = checked_step(mobility.step(only_to_read(state), world, round), world)
-        checked_beginning(state, found[1])
-        checked_within(found[1], mobility.bounds())
+        after, paths = _own_step(mobility, state, world, round)
+        checked_beginning(state, paths)
+        checked_within(paths, mobility.bounds())
         if round == 1:
-            again = checked_step(mobility.step(only_to_read(state), world, round), world)
-            same_again(*({**state, "way": paths.point} for state, paths in (found, again)))
-        return found
+            again, way = _own_step(mobility, state, world, round)
+            same_again({**after, "way": paths.point}, {**again, "way": way.point})
+        return after, paths
+
+
+def _own_step(
+    mobility: Mobility, state: Mapping[str, np.ndarray], world: World, round: int
+) -> tuple[dict[str, np.ndarray], Paths]:
+    """What a step of a pattern of one's own gives, in arrays of their own."""
+    found = mobility.step(only_to_read(state), world, round)
+    if isinstance(found, tuple) and len(found) == 2:
+        found = found[0], own_paths(found[1], world)
+    after, paths = checked_step(found, world)
+    return kept_state(after, state, position=np.float64, present=bool), paths
 
 
 def link_distances(

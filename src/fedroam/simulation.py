@@ -119,6 +119,8 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
         mobility, after = _seen(scene, scene.sight, mobility, activity, state.battery, t)
     # exchange
     handed = replace(round, models=given.models, state=given.state, withheld=withheld, lost=lost)
+    if not ours(parts.federation):
+        after.paths.only_to_read()
     done = parts.federation.exchange(*_in_time(handed, after, time))
     _check_state(scene, done.state)
     if not ours(parts.federation):

@@ -89,6 +89,34 @@ def plain_arrays(state: Any, needed: str) -> dict[str, np.ndarray]:
     return arrays
 
 
+def kept_state(
+    found: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray] | None, **fixed: type
+) -> dict[str, np.ndarray]:
+    """A state as a checkpoint holds it, and gives it back: copies in the machine's own order of bytes, of the names,
+    kinds and numbers of axes that the state before has (None: it is the first), and those that are `fixed` of their
+    type. Raises InputError where it has others: such a run could not be gone on with."""
+    arrays = {name: np.array(array, dtype=fixed.get(name), order="C") for name, array in found.items()}
+    for name, array in arrays.items():
+        if array.dtype.itemsize > 8:
+            raise InputError(f"the state's {name!r} is {array.dtype}, allowed are at most 64 bits")
+        if not array.dtype.isnative:
+            arrays[name] = array.astype(array.dtype.newbyteorder("="))
+    if before is None:
+        return arrays
+    if lacking := before.keys() - arrays.keys():
+        raise InputError(
+            f"the state that step gave lacks {', '.join(sorted(lacking))}, allowed is all that the one before it has"
+        )
+    for name, was in before.items():
+        array = arrays[name]
+        if array.dtype != was.dtype or array.ndim != was.ndim:
+            raise InputError(
+                f"the state's {name!r} is {array.dtype} with {array.ndim} axes and was {was.dtype} with {was.ndim} "
+                "before; allowed is the same in all rounds, as what checkpoints hold"
+            )
+    return arrays
+
+
 def same_again(first: Mapping[str, Any], again: Mapping[str, Any]) -> None:
     """Raise InputError where a part, asked twice with the same, gave two answers: a run of it could not be repeated or
     resumed. Of draws from elsewhere than its stream, and of what it keeps, nothing else can be seen."""

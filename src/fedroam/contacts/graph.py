@@ -50,9 +50,9 @@ def met(rule: Contacts, round: int, paths: Paths) -> sparse.csr_array:
     What a rule that does not come with fedroam gives is held against that, and may be any array, dense or sparse:
     raises InputError where it is something else.
     """
-    found = in_round(rule, round).meet(paths)
     if ours(rule):
-        return found
+        return in_round(rule, round).meet(paths)
+    found = in_round(rule, round).meet(paths.only_to_read())
     with answer_of("contacts", rule, round):
         graph = _checked(found, paths)
         if round <= 1:
@@ -83,7 +83,10 @@ def _checked(found: Any, paths: Paths) -> sparse.csr_array:
     if not is_array or found.shape != shape or found.dtype.kind not in "biuf":
         what = f"an array {list(found.shape)}, {found.dtype}" if is_array else found_as(found)
         raise InputError(f"meet gave {what}, allowed is a csr_array {list(shape)} of truth values")
-    graph = sparse.csr_array(found).astype(bool)  # a copy: the rule may keep its own
+    given = sparse.csr_array(found)
+    if not (given.data >= 0).all():
+        raise InputError("meet gave numbers below 0, or NaN; allowed are truth values")
+    graph = given.astype(bool)  # a copy: the rule may keep its own
     graph.sum_duplicates()
     graph.eliminate_zeros()
     i, j = np.repeat(np.arange(shape[0]), lengths(graph.indptr)), graph.indices.astype(np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -46,13 +47,16 @@ class Tariff:
 
     def cost(self, traffic: Traffic) -> Cost:
         """What each of these transfers costs. Raises InputError where a radio of one's own gives what is no cost."""
-        found = self.radio.cost(traffic, self.distances)
-        return found if ours(self.radio) else self._held(checked_cost, found, len(traffic.bytes))
+        if ours(self.radio):
+            return self.radio.cost(traffic, self.distances)
+        found = self.radio.cost(deepcopy(traffic), self.distances)  # what it writes into stays its own
+        return self._held(checked_cost, found, len(traffic.bytes))
 
     def training(self, clients: np.ndarray, samples: np.ndarray) -> np.ndarray:
         """Joules of local training, float64 [jobs], as `Radio.training`; raises as `cost` does."""
-        found = self.radio.training(clients, samples)
-        return found if ours(self.radio) else self._held(checked_joules, found, len(clients))
+        if ours(self.radio):
+            return self.radio.training(clients, samples)
+        return self._held(checked_joules, self.radio.training(clients.copy(), samples.copy()), len(clients))
 
     def _held(self, check: Callable[[Any, int], Found], found: Any, count: int) -> Found:
         """What a radio of one's own gave for so many transfers or jobs, held against what it promises."""

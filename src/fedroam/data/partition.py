@@ -32,9 +32,9 @@ def split_of(
     That of a partition that does not come with fedroam is held against what `Partition.split` promises, but for the
     order, which `cut` makes: raises InputError where it is something else.
     """
-    found = rule.split(dataset, clients, stream)
     if ours(rule):
-        return found
+        return rule.split(dataset, clients, stream)
+    found = rule.split(dataset.only_to_read(), clients, stream)
     with answer_of("partition", rule):
         return _checked(found, clients, len(dataset.y_train))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
@@ -122,7 +123,7 @@ def battery_after(
     which it cannot write."""
     if ours(battery):
         return battery.step(state, use)
-    found = _held(battery, battery.step(only_to_read(state), use), len(use.there), round)
+    found = _held(battery, battery.step(only_to_read(state), deepcopy(use)), len(use.there), round)
     with answer_of("battery", battery, round):
         if found.keys() != state.keys():
             raise InputError(
@@ -144,7 +145,7 @@ def emptied(battery: Battery, state: Mapping[str, np.ndarray], use: Use) -> np.n
     """When in a round each runs empty, as `Battery.empty`; raises as `battery_at_start` does."""
     if ours(battery):
         return battery.empty(state, use)
-    found = battery.empty(only_to_read(state), use)
+    found = battery.empty(only_to_read(state), deepcopy(use))
     with answer_of("battery", battery):
         return checked_numbers("empty", found, len(use.there), "client", infinite=True)
 

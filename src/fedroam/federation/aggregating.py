@@ -44,7 +44,7 @@ def aggregated(
             f"aggregation {called(rule)}: aggregate gave {_no_number(found)} in round {known.round} at "
             f"{_place(holder)}; allowed are numbers, as all models are that it was given"
         )
-    return found
+    return found if ours(rule) else found.copy()  # it may give the same array to all
 
 
 def _place(holder: int) -> str:

@@ -71,6 +71,8 @@ class ReferenceLearner(Learner):
                 index = torch.from_numpy(job.samples[positions]).to(task.x.device)
                 handed = job.handed(torch.from_numpy(positions).to(task.x.device))
                 module.zero_grad()
+                if not module.training:
+                    module.train()  # an objective of one's own may have judged something
                 given = task.objective.loss(module, standard(task.x[index]), task.y[index], **handed)
                 loss = scalar(given, task.objective)
                 loss.backward()

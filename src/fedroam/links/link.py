@@ -94,9 +94,9 @@ def rates_of(link: Link, distance: np.ndarray, seed: int, pair: np.ndarray) -> n
 
     Raises InputError where it is something else.
     """
-    found = link.rate(distance, seed, pair)
     if ours(link):
-        return found
+        return link.rate(distance, seed, pair)
+    found = link.rate(distance.copy(), seed, pair.copy())
     with answer_of("link", link):
         return checked_numbers(
             "rate",

@@ -25,3 +25,4 @@ from fedroam.mobility.world import checked_groups as checked_groups
 from fedroam.mobility.world import checked_paths as checked_paths
 from fedroam.mobility.world import checked_step as checked_step
 from fedroam.mobility.world import checked_within as checked_within
+from fedroam.mobility.world import own_paths as own_paths

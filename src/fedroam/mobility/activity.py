@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from typing_extensions import override
 
-from fedroam.checks.answers import only_to_read, plain_arrays, same_again
+from fedroam.checks.answers import kept_state, only_to_read, plain_arrays, same_again
 from fedroam.components import Part, answer_of, field, ours, register
 from fedroam.errors import InputError
 from fedroam.mobility.world import State, World
@@ -35,7 +35,7 @@ def active_at_start(rule: Activity, seed: int, clients: int) -> dict[str, np.nda
     Raises InputError where it is something else.
     """
     found = rule.start(seed, clients)
-    return found if ours(rule) else _held(rule, found, rule.start(seed, clients), clients, 0)
+    return found if ours(rule) else _held(rule, found, rule.start(seed, clients), clients, 0, None)
 
 
 def active_after(rule: Activity, state: State, seed: int, clients: int, round: int) -> dict[str, np.ndarray]:
@@ -46,11 +46,14 @@ def active_after(rule: Activity, state: State, seed: int, clients: int, round: i
     shown = only_to_read(state)
     found = rule.step(shown, seed, clients, round)
     again = rule.step(shown, seed, clients, round) if round == 1 else None
-    return _held(rule, found, again, clients, round)
+    return _held(rule, found, again, clients, round, state)
 
 
-def _held(rule: Activity, found: Any, again: Any, clients: int, round: int) -> dict[str, np.ndarray]:
-    """What an activity of one's own gave, as it is to be; again: what it gave when asked once more, if it was."""
+def _held(
+    rule: Activity, found: Any, again: Any, clients: int, round: int, before: State | None
+) -> dict[str, np.ndarray]:
+    """What an activity of one's own gave, as it is to be. again: what it gave when asked once more, if it was; before:
+    its state before the round, if there was one."""
     with answer_of("activity", rule, round):
         arrays = plain_arrays(found, "active")
         if again is not None:
@@ -64,7 +67,7 @@ def _held(rule: Activity, found: Any, again: Any, clients: int, round: int) -> d
             raise InputError(
                 f"active of client {wrong[0]} is {value:g}, allowed are truth values, or 0 and 1"
             )
-        return arrays
+        return kept_state(arrays, before, active=bool)
 
 
 @runtime_checkable

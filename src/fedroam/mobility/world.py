@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from fedroam.checks.answers import plain_arrays
+from fedroam.checks.answers import as_array, found_as, plain_arrays
 from fedroam.errors import InputError
 
 State = Mapping[str, np.ndarray]
@@ -79,6 +79,12 @@ class Paths:
         if not (present & ~self.present).any() and 2 * present.sum() >= self.present.sum():
             found._whole.append(self.whole or self)
         return found
+
+    def only_to_read(self) -> Paths:
+        """These, from now on in arrays into which nobody can write: others of the round see them, too."""
+        for array in (self.first, self.time, self.point, self.present):
+            array.flags.writeable = False
+        return self
 
     def copied(self) -> Paths:
         """The same ways in arrays of their own."""
@@ -219,6 +225,10 @@ def checked(state: Mapping[str, Any], world: World) -> dict[str, np.ndarray]:
     if found != (world.clients, 2):
         raise InputError(f"its state needs position [{world.clients}, 2], found {found}")
     present = np.asarray(arrays.get("present", np.ones(world.clients)), dtype=bool)
+    if present.shape != (world.clients,):
+        raise InputError(
+            f"present of its state is {list(present.shape)}, allowed is one a client, [{world.clients}]"
+        )
     _refuse_no_numbers(arrays["position"], np.arange(world.clients), present)
     return arrays
 
@@ -235,6 +245,38 @@ def checked_paths(paths: Paths, world: World) -> Paths:
         owner = np.repeat(np.arange(paths.clients), np.diff(paths.first))
         _refuse_no_numbers(paths.point, owner, paths.present)
     return paths
+
+
+def own_paths(paths: Any, world: World) -> Paths:
+    """The paths that a pattern of one's own gave, in arrays of their own, of the types that `Paths` promises. Raises
+    InputError where their times or shapes are no paths."""
+    if not isinstance(paths, Paths):
+        raise InputError(f"step gave {type(paths).__name__} for paths, allowed is a fedroam.mobility.Paths")
+    first, time, point, present = (
+        as_array(each) for each in (paths.first, paths.time, paths.point, paths.present)
+    )
+    rising = first.ndim == 1 and first.dtype.kind in "iu" and len(first) > 0 and (np.diff(first) >= 2).all()
+    if not rising or first[0] != 0 or time.shape != (first[-1],) or point.shape != (first[-1], 2):
+        raise InputError(
+            f"its paths have first {found_as(first)}, time {found_as(time)} and point {found_as(point)}; allowed are "
+            "first, int64 [clients + 1], from 0 on by 2 or more, and as many times and points as the last of it says"
+        )
+    if present.shape != (len(first) - 1,) or not np.isin(present, (0, 1)).all():
+        raise InputError(
+            f"present of its paths is {found_as(present)}, allowed are truth values, bool [{len(first) - 1}]"
+        )
+    begins, ends = first[:-1], first[1:] - 1
+    steps = np.delete(np.diff(time), ends[:-1])
+    if not ((time[begins] == 0).all() and (time[ends] == 1).all() and (steps >= 0).all()):
+        raise InputError(
+            "times of its paths do not rise from 0 to 1 for each client, as the round's time does"
+        )
+    return Paths(
+        np.array(first, dtype=np.int64),
+        np.array(time, dtype=np.float64),
+        np.array(point, dtype=np.float64, order="C"),
+        np.array(present, dtype=bool),
+    )
 
 
 def checked_step(found: Any, world: World) -> tuple[dict[str, np.ndarray], Paths]:
@@ -286,7 +328,12 @@ def checked_groups(groups: Any, world: World) -> np.ndarray:
 def checked_bounds(bounds: Any) -> tuple[float, float, float, float]:
     """The bounds that a pattern gives. Raises InputError where they are not x0, y0, x1, y1, the first ones smaller."""
     found = np.asarray(bounds)
-    if found.shape != (4,) or found.dtype.kind not in "biuf" or not (found[:2] <= found[2:]).all():
+    if (
+        found.shape != (4,)
+        or found.dtype.kind not in "biuf"
+        or not np.isfinite(found).all()
+        or not (found[:2] <= found[2:]).all()
+    ):
         raise InputError(f"bounds gave {bounds!r}, expected are x0, y0, x1, y1 with x0 <= x1 and y0 <= y1, m")
     x0, y0, x1, y1 = found.tolist()
     return x0, y0, x1, y1

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import copy
+import random
+from collections import deque
+from collections.abc import Mapping
+from hashlib import sha256
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -77,11 +82,36 @@ def try_out(
         )
 
 
+# What each module has of torch's: parameters and buffers are each model's own, and modules are looked at themselves.
+TORCHS_OWN = frozenset(vars(nn.Module()))
+
+
+def _as_text(value: object) -> str:
+    """What a module keeps, as text that is another one when it has changed; empty for what cannot be looked into."""
+    if isinstance(value, bool | int | float | str | bytes | complex):
+        return repr(value)  # as text NaN is what it was
+    if isinstance(value, torch.Tensor | np.ndarray):
+        values = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
+        return f"{values.dtype}{values.shape}{sha256(np.ascontiguousarray(values).tobytes()).hexdigest()}"
+    if isinstance(value, torch.Generator):
+        return sha256(value.get_state().numpy().tobytes()).hexdigest()
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    if isinstance(value, random.Random):
+        return repr(value.getstate())
+    if isinstance(value, Mapping):
+        return repr([(repr(key), _as_text(each)) for key, each in value.items()])
+    if isinstance(value, list | tuple | deque | set | frozenset):
+        return repr([_as_text(each) for each in value])
+    return ""
+
+
 def state_of_its_own(network: nn.Module, x: torch.Tensor) -> str:
     """What a network keeps in Python from one batch to the next in training, in words; empty where it is nothing.
 
-    A count of batches, say, by which something is annealed: a network computes for whichever client comes to its
-    thread, and no row of the models and no checkpoint has it. What is the same after each batch (a shape) does no harm.
+    A count of batches, say, by which something is annealed, a tensor that is no buffer, or a generator: a network
+    computes for whichever client comes to its thread, and no row of the models and no checkpoint has it. What is the
+    same after each batch (a shape) does no harm.
     """
     tried, seen = copy.deepcopy(network).train(), []
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -90,10 +120,10 @@ def state_of_its_own(network: nn.Module, x: torch.Tensor) -> str:
                 tried(x)
             seen.append(
                 {
-                    (place, type(module).__name__, name): repr(value)  # as text NaN is what it was
+                    (place, type(module).__name__, name): _as_text(value)
                     for place, module in tried.named_modules()
                     for name, value in vars(module).items()
-                    if isinstance(value, bool | int | float | str)
+                    if name not in TORCHS_OWN
                 }
             )
     for (place, owner, name), value in seen[2].items():

@@ -65,7 +65,13 @@ def _listed(path: Path, facts: Mapping[str, Any]) -> list[str]:
         file = path.parent / name
         if not file.is_file():
             found.append(f"{file}: missing; {path.name} lists it with {listed.size} bytes")
-        elif FileFacts.on_disk(file) != listed:
+            continue
+        try:
+            facts_now = FileFacts.on_disk(file)
+        except OSError as error:
+            found.append(f"{file}: cannot be read: {error.strerror or error}")
+            continue
+        if facts_now != listed:
             found.append(f"{file}: damaged: its SHA-256 is not the one that {path.name} lists")
     return found
 

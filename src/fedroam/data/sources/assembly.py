@@ -158,4 +158,5 @@ def _normalised(
 
 
 def _float32(x: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(x, dtype=np.float32)
+    with np.errstate(over="ignore"):  # what is too large is told by its place
+        return np.ascontiguousarray(x, dtype=np.float32)

@@ -118,6 +118,8 @@ class Trainer:
                 total += self.sequential.add_gradient(self.samples, piece, len(piece) / len(batch), handed)
                 continue
             objective = self.task.objective
+            if not self.module.training:
+                self.module.train()  # it may have judged something, and left dropout off for those who come next
             loss = scalar(objective.loss(self.module, *self.samples.pick(piece), **handed), objective)
             if len(pieces) > 1:
                 self.check()
