@@ -57,6 +57,11 @@ def dense(*pairs: tuple[int, int]) -> np.ndarray:
         ),
         (dense((1, 1)), "client 1 meets itself, allowed are others"),
         (
+            np.where(dense((0, 2), (2, 0)), np.nan, 0),
+            "meet gave numbers below 0, or NaN; allowed are truth values",
+        ),
+        (dense((0, 2), (2, 0)) * -1.0, "meet gave numbers below 0, or NaN; allowed are truth values"),
+        (
             dense((0, 2), (2, 0), (0, 1)),
             "client 0 meets client 1, and 1 does not meet 0; allowed is both or neither",
         ),

@@ -21,6 +21,16 @@ def whole(file: Path) -> bytes:
     return file.read_bytes()
 
 
+@pytest.mark.filterwarnings("error")
+def test_values_too_large_for_float32(tmp_path: Path) -> None:
+    """They are finite, and no warning of numpy's comes before what is told."""
+    np.savez(tmp_path / "a.npz", x_train=np.full((4, 3), 1e300), y_train=np.arange(4) % 2)
+    with pytest.raises(
+        InputError, match="train sample 0 holds a value that is not finite, or too large for float32"
+    ):
+        read(tmp_path / "a.npz")
+
+
 @pytest.mark.parametrize("at", range(4))
 @pytest.mark.parametrize("flip", [1, 0xFF])
 def test_damaged_first_bytes(at: int, flip: int, tmp_path: Path) -> None:

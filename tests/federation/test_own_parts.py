@@ -536,6 +536,18 @@ def test_what_a_run_has_once_cannot_be_written_into(name: str, tmp_path: Path) -
         run(tiny(**method(**aggregating(spoil))), tmp_path / "run")
 
 
+def test_samples_that_were_written_into_are_told_and_read_anew(tmp_path: Path) -> None:
+    """All runs of a process share them: the next one would learn what this one left."""
+
+    def spoil(round: ServerRound) -> None:
+        round.context.task.x.mul_(0.5)
+
+    usual = run(tiny(), tmp_path / "usual").rounds["loss"]
+    with pytest.raises(FedroamError, match="has written into the samples of the data set by round 4"):
+        run(tiny(**method(**aggregating(spoil))), tmp_path / "run")
+    assert run(tiny(), tmp_path / "again").rounds["loss"].equals(usual)
+
+
 class Misspelt(Part, ServerLoop):
     def agregate(self, round: ServerRound) -> None:
         """A server loop's own rule would aggregate instead."""

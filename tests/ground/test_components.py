@@ -243,6 +243,14 @@ def test_a_broken_file_is_named_with_its_line(text: str, message: str, tmp_path:
     assert message in str(caught.value)
 
 
+def test_a_file_that_ends_the_program_is_told(tmp_path: Path) -> None:
+    """As a script does that reads its own command line where it is loaded."""
+    file = tmp_path / "own_script.py"
+    file.write_text("import sys\nsys.exit(0)\n")
+    with pytest.raises(InputError, match=r"own_script.py, line 2: SystemExit: 0"):
+        use(file)
+
+
 def test_a_kind_of_two_files_names_the_first(tmp_path: Path) -> None:
     """As where one file lies under two names."""
     first, second = tmp_path / "own_first.py", tmp_path / "own_second.py"

@@ -215,6 +215,14 @@ def test_what_a_rule_of_ones_own_gives_is_held_against_what_it_promises(found: A
     assert f"mixing kind 'Given', round 7: {told}" in str(raised.value)
 
 
+def test_a_damaged_array_is_told_and_not_read() -> None:
+    """scipy would read beyond its values."""
+    damaged = sparse.csr_array(np.array(RIGHT))
+    damaged.indptr[1] = 50
+    with pytest.raises(InputError, match="mixing kind 'Given', round 7: weights gave a damaged csr_array: "):
+        weights_of(Given(damaged), graph(3, (0, 1)), facts(1, 1, 1), 7)
+
+
 class WritesInPlace:
     """Neighbourhood averages by a common idiom, which changes the graph; and all facts besides."""
 

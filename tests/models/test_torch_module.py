@@ -3,6 +3,7 @@
 import sys
 import types
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -36,6 +37,9 @@ class Noisy(nn.Module):
         return nn.functional.dropout(self.out(x.flatten(1)), training=self.training)
 
 
+KEPT = ("tensor", "array", "list", "dict", "generator", "drawing")
+
+
 class Counting(nn.Module):
     """An output that grows with each batch that was trained on, whoever's it was; it also notes a shape."""
 
@@ -48,6 +52,43 @@ class Counting(nn.Module):
         if self.training and self.counted:
             self.batches += 1
         return self.out(x.flatten(1)) * (1 + 0.02 * self.batches)
+
+
+class Keeping(nn.Module):
+    """Keeps something of each batch in what is no buffer."""
+
+    def __init__(self, what):
+        super().__init__()
+        self.out, self.what = nn.Linear(12, 3), what
+        self.kept = {
+            "tensor": torch.zeros(()), "array": np.zeros(2), "list": [], "dict": {},
+            "generator": torch.Generator().manual_seed(1), "drawing": np.random.default_rng(1),
+        }[what]  # fmt: skip
+
+    def forward(self, x):
+        logits = self.out(x.flatten(1))
+        if not self.training:
+            return logits
+        if self.what == "tensor":
+            self.kept = self.kept + 1
+        elif self.what == "array":
+            self.kept += 1
+        elif self.what == "list":
+            self.kept.append(float(x.sum()))
+        elif self.what == "dict":
+            self.kept["seen"] = self.kept.get("seen", 0) + len(x)
+        elif self.what == "generator":
+            logits = logits + torch.randn(logits.shape, generator=self.kept)
+        else:
+            logits = logits + float(self.kept.normal())
+        return logits
+
+
+def keeping(what):
+    def build() -> nn.Module:
+        return Keeping(what)
+
+    return build
 
 
 def counting_first() -> nn.Module:
@@ -92,6 +133,8 @@ def unsaid():
 def own_models(monkeypatch):
     module = types.ModuleType(HERE)
     module.Good, module.Noisy, module.lazy, module.failing, module.number = Good, Noisy, lazy, failing, 3
+    for what in KEPT:
+        setattr(module, f"keeping_{what}", keeping(what))
     module.frozen, module.Counting, module.counting_first = frozen, Counting, counting_first
     module.double, module.bare, module.text, module.unsaid = double, bare, text, unsaid
     monkeypatch.setitem(sys.modules, HERE, module)
@@ -158,6 +201,7 @@ def test_the_start_depends_on_the_stream_alone():
         ("pathlib:Path", "is not called"),
         (f"{HERE}:Noisy", "draws from torch's global generator"),
         (f"{HERE}:Counting", r"Counting\.batches changes from batch to batch.*register_buffer\('batches'"),
+        *((f"{HERE}:keeping_{what}", r"Keeping\.kept changes from batch to batch") for what in KEPT),
         (f"{HERE}:counting_first", r"Counting\.batches changes from batch to batch"),
         (f"{HERE}:double", "a batch of shape \\[2, 3, 2, 2\\] fails: RuntimeError"),
         (f"{HERE}:bare", r"output for 2 samples is \[2, 12\], allowed is \[2, 3\]"),

@@ -269,6 +269,19 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         assert object_cache() == ObjectCache(tmp_path / "fedroam" / "kernels")
 
 
+def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose user has no entry: kernels are compiled in each process."""
+
+    def nobody(*args: object) -> None:
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.delenv("FEDROAM_KERNEL_CACHE", raising=False)
+    monkeypatch.setattr(sys.modules["fedroam.native.object_cache"], "cache_folder", nobody)
+    assert object_cache() is None
+    monkeypatch.setenv("FEDROAM_KERNEL_CACHE", "~nobody-of-this-name/kernels")
+    assert object_cache() is None
+
+
 # Kernels
 
 

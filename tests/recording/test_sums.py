@@ -116,6 +116,20 @@ def test_verify_is_content_with_what_was_written(whole: Path, half: Path, tmp_pa
     assert damage(folder) == []
 
 
+def test_a_file_that_cannot_be_read_is_told(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of another user, which root does not meet."""
+    name = next(iter(open_run(whole).manifest()))
+    real = files.FileFacts.on_disk
+
+    def on_disk(path: Path) -> files.FileFacts:
+        if path == whole / name:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(files.FileFacts, "on_disk", on_disk)
+    assert damage(whole) == [f"{whole / name}: cannot be read: Permission denied"]
+
+
 def test_a_checkpoint_of_another_round_than_its_name_says(half: Path, tmp_path: Path) -> None:
     folder = copy(half, tmp_path / "run") / "checkpoints"
     (folder / "round-00000003.safetensors").rename(folder / "round-00000005.safetensors")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from fedroam.errors import InputError
 
@@ -87,6 +88,16 @@ def plain_arrays(state: Any, needed: str) -> dict[str, np.ndarray]:
         if array.dtype.kind not in "biuf":
             raise InputError(f"the state's {name!r} is {array.dtype}, allowed are arrays of numbers")
     return arrays
+
+
+def check_whole(found: Any, what: str) -> None:
+    """Raise InputError where a sparse array in rows or columns does not hold together: scipy reads at the indices that
+    it is told."""
+    if isinstance(found, sparse.csr_array | sparse.csr_matrix | sparse.csc_array | sparse.csc_matrix):
+        try:
+            found.check_format(full_check=True)
+        except ValueError as error:
+            raise InputError(f"{what} gave a damaged {type(found).__name__}: {error}") from error
 
 
 def kept_state(

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from fedroam.checks.answers import checked_number, found_as, same_again
+from fedroam.checks.answers import check_whole, checked_number, found_as, same_again
 from fedroam.components import answer_of, ours
 from fedroam.contacts.ragged import in_rows, lengths, stable_order
 from fedroam.errors import InputError
@@ -83,6 +83,7 @@ def _checked(found: Any, paths: Paths) -> sparse.csr_array:
     if not is_array or found.shape != shape or found.dtype.kind not in "biuf":
         what = f"an array {list(found.shape)}, {found.dtype}" if is_array else found_as(found)
         raise InputError(f"meet gave {what}, allowed is a csr_array {list(shape)} of truth values")
+    check_whole(found, "meet")
     given = sparse.csr_array(found)
     if not (given.data >= 0).all():
         raise InputError("meet gave numbers below 0, or NaN; allowed are truth values")

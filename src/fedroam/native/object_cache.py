@@ -116,11 +116,15 @@ class ObjectCache:
 
 
 def object_cache() -> ObjectCache | None:
-    """The one in the user's cache, or in the folder that `FEDROAM_KERNEL_CACHE` names; None where that is 0."""
+    """The one in the user's cache, or in the folder that `FEDROAM_KERNEL_CACHE` names; None where that is 0, and where
+    there is no such user, as that of a container may have no home."""
     asked = os.environ.get(VARIABLE, "")
     if asked == "0":
         return None
-    return ObjectCache(Path(asked).expanduser() if asked else cache_folder() / "kernels")
+    try:
+        return ObjectCache(Path(asked).expanduser() if asked else cache_folder() / "kernels")
+    except RuntimeError:  # whose home is not known
+        return None
 
 
 def _digest(name: str, content: bytes) -> bytes:

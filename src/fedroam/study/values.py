@@ -177,9 +177,9 @@ class Value:
 
     @property
     def unit(self) -> str:
-        """The measures' unit; a difference of percentages is in points."""
+        """The measures' unit; a difference of percentages is in points, also where one of them is weighted."""
         units = list(dict.fromkeys(term.measure.unit for term in self.terms))
-        if units == ["%"] and abs(sum(term.weight for term in self.terms)) < 1e-9:
+        if units == ["%"] and any(term.weight < 0 for term in self.terms):
             return "points"
         return " and ".join(units)
 

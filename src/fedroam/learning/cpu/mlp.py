@@ -68,6 +68,10 @@ def recognise(module: nn.Module, task: Task) -> tuple[LinearEntries, ...] | None
     linear = [name for name, layer in found if type(layer) is nn.Linear]
     if any(f"{name}.weight" not in entries for name in linear):  # shared: it stands under another name
         return None
+    sizes = [entries[f"{name}.weight"].shape for name in linear]
+    follows = [math.prod(task.x.shape[1:]), *(outputs for outputs, _ in sizes)]
+    if any(inputs != before for (_, inputs), before in zip(sizes, follows, strict=False)):
+        return None  # torch says so; kernels would read beside what there is
     layers = tuple(LinearEntries(entries[f"{name}.weight"], entries.get(f"{name}.bias")) for name in linear)
     named = sum(1 if layer.bias is None else 2 for layer in layers)
     if named != len(task.layout.parameters) or not answers(layers[-1].weight.shape[0], task):
