@@ -265,3 +265,29 @@ def test_names_and_parts_stay() -> None:
     assert isinstance(module.extractor, FusedConv2d)
     assert not module.extractor.training
     assert [type(layer) for layer in module.extractor] == [type(layer) for layer in BODY]
+
+
+@pytest.mark.parametrize("where", [(0, 0), (5, 5)])
+@pytest.mark.parametrize("large", [30.0, 1000.0])
+def test_a_norm_is_as_exact_wherever_one_value_lies_far_from_the_others(
+    where: tuple[int, int], large: float
+) -> None:
+    """Sums are of what differs from a group's first value: where that one is far away, digits went."""
+
+    def network() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(
+            nn.Conv2d(1, 16, 1), nn.GroupNorm(1, 16), nn.Flatten(), nn.Linear(16 * 32 * 32, CLASSES)
+        )
+
+    given = problem(network, (32, 32, 1), (8,), training=SGD(lr=0.01))
+    given.task.x[:, 0, where[0], where[1]] = large
+    start = given.start()
+    found, losses = given.trained("cpu", rounds=1)
+    true, true_losses = given.exact.trained("reference", rounds=1)
+    assert abs(losses[0, 0] / true_losses[0, 0] - 1) < 3e-6
+    head = next(entry for entry in given.task.layout.parameters if entry.name == "3.weight")
+    steps = [
+        head.view(models.parameters[0].double() - start.parameters[0].double()) for models in (found, true)
+    ]
+    assert float((steps[0] - steps[1]).norm() / steps[1].norm()) < 5e-6

@@ -53,6 +53,11 @@ class Epilogue:
         return k.times(k.sum(k.times(line, of.row), column, of.border), samples)
 
 
+# Times the variance of a group: how far its first value may lie from its mean, squared, before sums around it lose
+# too many digits.
+FAR = 64.0
+
+
 @dataclass(frozen=True)
 class Moments(Epilogue, KernelSpec):
     """Mean and 1 / sqrt(variance + eps) of every group and sample.
@@ -73,11 +78,13 @@ class Moments(Epilogue, KernelSpec):
             def of_samples(n: Value, _: list[Value]) -> None:
                 first = k.times(group, members)
                 origin = k.at(at_x, k.times(k.sum(k.times(first, x.plane), x.border), samples), n)
-                # Sums of what differs from a value of the group's own: no large numbers are subtracted.
-                pivot = k.load(origin)
 
-                def of_row(row: Value, totals: list[Value]) -> list[Value]:
-                    begin = k.at(origin, k.times(k.times(row, x.row), samples))
+                def of_row(row: Value, given: list[Value]) -> list[Value]:
+                    begin, pivot, totals = (
+                        k.at(origin, k.times(k.times(row, x.row), samples)),
+                        given[0],
+                        given[1:],
+                    )
 
                     def of_pixels(column: Value, sums: list[Value]) -> list[Value]:
                         for j in range(abreast):
@@ -90,12 +97,28 @@ class Moments(Epilogue, KernelSpec):
                     sums = k.loop(0, x.width, abreast, nothing * abreast, of_pixels)
                     for j in range(abreast):
                         totals = [k.b.fadd(totals[0], sums[2 * j]), k.b.fadd(totals[1], sums[2 * j + 1])]
-                    return totals
+                    return [pivot, *totals]
 
-                # The channels of a group lie one below the other: rows of one tall image.
-                total, squares = k.loop(0, members * x.height, 1, nothing, of_row)
-                mean = k.b.fmul(total, share)
-                spread = k.maximum(k.b.fsub(k.b.fmul(squares, share), k.b.fmul(mean, mean)), k.constant(0.0))
+                def around(pivot: Value) -> list[Value]:
+                    """The pivot, the mean of what differs from it, and the variance."""
+                    # The channels of a group lie one below the other: rows of one tall image.
+                    _, total, squares = k.loop(0, members * x.height, 1, [pivot, *nothing], of_row)
+                    mean = k.b.fmul(total, share)
+                    spread = k.b.fsub(k.b.fmul(squares, share), k.b.fmul(mean, mean))
+                    return [pivot, mean, k.maximum(spread, k.constant(0.0))]
+
+                # Sums of what differs from a value of the group's own: no large numbers are subtracted. But where that
+                # value lies far from the others, they are: those samples are summed up once more, around their mean.
+                first_look = around(k.load(origin))
+                pivot, mean, spread = first_look
+                far = k.b.fcmp_ordered(">", k.b.fmul(mean, mean), k.b.fmul(spread, k.constant(FAR)))
+                marked = k.fold(k.b.select(far, k.constant(1.0), k.constant(0.0)), k.maximum)
+
+                def of_far(_: Value, found: list[Value]) -> list[Value]:
+                    better = around(k.b.fadd(pivot, mean))
+                    return [k.b.select(far, new, old) for new, old in zip(better, found, strict=True)]
+
+                pivot, mean, spread = k.loop(0, k.b.fptosi(marked, k.whole), 1, first_look, of_far)
                 into = k.sum(k.times(group, samples), n)
                 k.store(k.b.fadd(pivot, mean), k.at(at_mean, into))
                 root = k.root(k.b.fadd(spread, k.constant(self.eps)))
