@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import random
 from collections import deque
 from collections.abc import Mapping
 from hashlib import sha256
@@ -97,8 +96,6 @@ def _as_text(value: object) -> str:
         return sha256(value.get_state().numpy().tobytes()).hexdigest()
     if isinstance(value, np.random.Generator):
         return repr(value.bit_generator.state)
-    if isinstance(value, random.Random):
-        return repr(value.getstate())
     if isinstance(value, Mapping):
         return repr([(repr(key), _as_text(each)) for key, each in value.items()])
     if isinstance(value, list | tuple | deque | set | frozenset):
