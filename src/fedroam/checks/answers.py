@@ -137,8 +137,9 @@ def same_again(first: Mapping[str, Any], again: Mapping[str, Any]) -> None:
             continue
         differ = ""
         if one.shape == other.shape and one.dtype.kind in "biuf" and other.dtype.kind in "biuf":
-            k = int(np.flatnonzero(~((one == other) | ((one != one) & (other != other))).ravel())[0])
-            differ = f" ({one.ravel()[k]:g}, then {other.ravel()[k]:g})"
+            apart = np.flatnonzero(~((one == other) | ((one != one) & (other != other))).ravel())
+            if len(apart):  # else they differ in the sign of 0, or in their type
+                differ = f" ({one.ravel()[apart[0]]:g}, then {other.ravel()[apart[0]]:g})"
         raise InputError(
             f"asked twice with the same, it gave another {name}{differ}; allowed are draws from fedroam.randomness."
             "stream alone, made anew for each answer, and nothing that is kept from one answer to the next"
