@@ -37,7 +37,7 @@ class Noisy(nn.Module):
         return nn.functional.dropout(self.out(x.flatten(1)), training=self.training)
 
 
-KEPT = ("tensor", "array", "list", "dict", "generator", "drawing")
+KEPT = ("tensor", "bfloat16", "array", "list", "dict", "generator", "drawing")
 
 
 class Counting(nn.Module):
@@ -61,7 +61,8 @@ class Keeping(nn.Module):
         super().__init__()
         self.out, self.what = nn.Linear(12, 3), what
         self.kept = {
-            "tensor": torch.zeros(()), "array": np.zeros(2), "list": [], "dict": {},
+            "tensor": torch.zeros(()), "bfloat16": torch.zeros(2, dtype=torch.bfloat16), "array": np.zeros(2),
+            "list": [], "dict": {},
             "generator": torch.Generator().manual_seed(1), "drawing": np.random.default_rng(1),
         }[what]  # fmt: skip
 
@@ -69,7 +70,7 @@ class Keeping(nn.Module):
         logits = self.out(x.flatten(1))
         if not self.training:
             return logits
-        if self.what == "tensor":
+        if self.what in ("tensor", "bfloat16"):
             self.kept = self.kept + 1
         elif self.what == "array":
             self.kept += 1

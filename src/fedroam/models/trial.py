@@ -89,9 +89,15 @@ def _as_text(value: object) -> str:
     """What a module keeps, as text that is another one when it has changed; empty for what cannot be looked into."""
     if isinstance(value, bool | int | float | str | bytes | complex):
         return repr(value)  # as text NaN is what it was
-    if isinstance(value, torch.Tensor | np.ndarray):
-        values = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
-        return f"{values.dtype}{values.shape}{sha256(np.ascontiguousarray(values).tobytes()).hexdigest()}"
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided or value.device.type == "meta":
+            return ""
+        bits = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)  # numpy knows no bfloat16
+        return f"{value.dtype}{list(value.shape)}{sha256(bits.numpy().tobytes()).hexdigest()}"
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            return ""
+        return f"{value.dtype}{value.shape}{sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
     if isinstance(value, torch.Generator):
         return sha256(value.get_state().numpy().tobytes()).hexdigest()
     if isinstance(value, np.random.Generator):
