@@ -123,6 +123,8 @@ CALLS: dict[str, Call | None] = {
         fedroam.tracking.TrackedRun,
         {"experiment": made.experiment, "folder": made.home},
     ),
+    "Use": None,  # fedroam makes it, and hands it to batteries
+    "Use.and_then": None,
     "export_model": lambda made: (
         fedroam.export_model,
         {"model": made.model, "to": "safetensors", "folder": "new"},
