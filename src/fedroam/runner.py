@@ -335,11 +335,8 @@ class _Untouched(RunEvents):
 
     @override
     def on_checkpoint(self, state: State) -> None:
-        self._look(state.round)
-
-    @override
-    def on_end(self, state: State) -> None:
-        self._look(state.round)
+        # Of the samples once, at the end: to sum them up takes longer than all else here.
+        self._look(state.round, state.round == self.rounds and self._spoiled())
 
     def let_go(self) -> None:
         """However the run has ended: what was spoiled is read anew by the next one that needs it."""
@@ -349,12 +346,12 @@ class _Untouched(RunEvents):
     def _spoiled(self) -> bool:
         return self.dataset is not None and self.dataset.sums() != self.samples
 
-    def _look(self, last: int) -> None:
+    def _look(self, last: int, spoiled: bool = False) -> None:
         # Not in each round, where it would take some hundredths of one: nothing leaves a run but what is measured and
         # its checkpoints, and none may hold what came of it.
         now = self._sums()
         changed = [f"context.{name}" for name, crc in self.before.items() if now[name] != crc]
-        if last == self.rounds and self._spoiled():
+        if spoiled:
             changed.append("the samples of the data set")
         if changed:
             raise FedroamError(

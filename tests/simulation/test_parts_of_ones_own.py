@@ -12,10 +12,10 @@ import pytest
 from scipy import sparse
 from typing_extensions import override
 
-from fedroam import FedroamError, InputError, components, run
+from fedroam import FedroamError, InputError, run
 from fedroam.analysis import compare_runs
 from fedroam.analysis.connectivity.contact_statistics import simulate
-from fedroam.components import FAMILIES, Part, field, register
+from fedroam.components import FAMILIES, Part, field
 from fedroam.cost import Cost
 from fedroam.devices import Use
 from fedroam.devices.battery import Limited
@@ -23,41 +23,29 @@ from fedroam.links.link import InstantLink, TimedLink
 from fedroam.mixing import Facts, Received
 from fedroam.mixing.facts import Fact
 from fedroam.mobility import Paths
+from support.registered import Standing, registered
 from support.tiny import tiny
 
 
-class _Told(Part):
-    """Moves, and does what the name of its kind says."""
-
-    def start(self, world: Any) -> dict[str, np.ndarray]:
-        return {"position": np.full((world.clients, 2), 2.0)}
-
-    def bounds(self) -> tuple[float, float, float, float]:
-        return (0.0, 0.0, 4.0, 4.0)
-
-    def groups(self, world: Any) -> np.ndarray:
-        return np.full(world.clients, "all")
-
-
-class Leaves(_Told):
+class Leaves(Standing):
     def step(self, state: Any, world: Any, round: int) -> Any:
         after = state["position"] + np.array([0.0, 0.9])
         return {"position": after}, Paths.straight(state["position"], after)
 
 
-class InPlace(_Told):
+class InPlace(Standing):
     def step(self, state: Any, world: Any, round: int) -> Any:
         state["position"][0, 0] += 0.5
         return state, Paths.straight(state["position"], state["position"])
 
 
-class Begins(_Told):
+class Begins(Standing):
     def step(self, state: Any, world: Any, round: int) -> Any:
         after = np.full((world.clients, 2), 3.0)
         return {"position": after}, Paths.straight(after - 0.25 * (round == 2), after)
 
 
-class ComesBack(_Told):
+class ComesBack(Standing):
     """Client 0 is away in every other round, and comes back elsewhere."""
 
     def step(self, state: Any, world: Any, round: int) -> Any:
@@ -68,12 +56,12 @@ class ComesBack(_Told):
         return {"position": after, "present": present}, Paths.straight(begin, after, present)
 
 
-class Breaks(_Told):
+class Breaks(Standing):
     def step(self, state: Any, world: Any, round: int) -> Any:
         raise KeyError("speed")
 
 
-class Ends(_Told):
+class Ends(Standing):
     def step(self, state: Any, world: Any, round: int) -> Any:
         raise SystemExit(0)
 
@@ -263,7 +251,7 @@ def unseeded(anew: bool, shape: int | tuple[int, ...]) -> np.ndarray:
     return np.random.default_rng(None if anew else 1).random(shape)
 
 
-class Anew(_Told):
+class Anew(Standing):
     """Moves by draws that are other ones each time, from a round on."""
 
     begin: int = field(0, "in which round first")
@@ -336,11 +324,8 @@ PARTS = (
 @pytest.fixture(autouse=True)
 def known() -> Iterator[None]:
     """As long as a test of these runs: other tests ask what all parts keep to, which these do not."""
-    for family, kind, part in PARTS:
-        register(family, kind)(part)
-    yield
-    for family, kind, _ in PARTS:
-        del components._registry[family][kind]
+    with registered(*PARTS):
+        yield
 
 
 def test_whoever_leaves_the_bounds_of_a_pattern_is_named(tmp_path: Path) -> None:
@@ -507,12 +492,9 @@ def test_a_battery_that_keeps_its_promise_does_as_the_one_that_it_is_made_of(tmp
 def test_what_a_link_says_of_itself_is_held_against_its_promise(
     tmp_path: Path, name: str, value: object, told: str
 ) -> None:
-    register("link", "test_says")(says(**{name: value}))
-    try:
-        with pytest.raises(InputError) as raised:
-            run(tiny(link="test_says", **SECONDS), tmp_path / "run")
-    finally:
-        del components._registry["link"]["test_says"]
+    link = ("link", "test_says", says(**{name: value}))
+    with registered(link), pytest.raises(InputError) as raised:
+        run(tiny(link="test_says", **SECONDS), tmp_path / "run")
     assert str(raised.value) == f"link kind 'test_says': {told}"
 
 

@@ -14,33 +14,21 @@ import torch
 from torch import nn
 from typing_extensions import override
 
-from fedroam import FedroamError, InputError, components, run, simulation
-from fedroam.components import Part, field, register
+from fedroam import FedroamError, InputError, run, simulation
+from fedroam.components import Part, field
 from fedroam.cost import Cost
 from fedroam.links.link import TimedLink
 from fedroam.mixing import Facts, Received
 from fedroam.mobility import Paths
 from fedroam.scene import prepare
 from fedroam.state import State
+from support.registered import Standing, registered
 from support.tiny import tiny
 
 SECONDS: dict[str, Any] = {"clock": "seconds", "contacts": {"kind": "radius", "radius": 9.0}}
 
 
-class _Told(Part):
-    """Stands, and does what the name of its kind says."""
-
-    def start(self, world: Any) -> dict[str, Any]:
-        return {"position": np.full((world.clients, 2), 2.0)}
-
-    def bounds(self) -> tuple[float, float, float, float]:
-        return (0.0, 0.0, 4.0, 4.0)
-
-    def groups(self, world: Any) -> np.ndarray:
-        return np.full(world.clients, "all")
-
-
-class Whole(_Told):
+class Whole(Standing):
     """Whole numbers at the start, and others in other types later, as numpy makes them."""
 
     later: str = field("float", "type of the further array after the start")
@@ -62,7 +50,7 @@ class Whole(_Told):
         return found, Paths.straight(begun, after.astype(np.float32))
 
 
-class OneBuffer(_Told):
+class OneBuffer(Standing):
     """Gives the same array each time, for who is present."""
 
     shared: ClassVar[np.ndarray] = np.ones(5, dtype=bool)
@@ -82,7 +70,7 @@ class OwnBuffers(OneBuffer):
         return {"position": here, "present": present}, Paths.straight(here, here, present)
 
 
-class Timed(_Told):
+class Timed(Standing):
     """Its paths have these times."""
 
     times: tuple[float, ...] = field((0.0, 1.0), "of each client")
@@ -199,11 +187,8 @@ MORE = (
 
 @pytest.fixture(autouse=True)
 def more() -> Iterator[None]:
-    for family, kind, part in MORE:
-        register(family, kind)(part)
-    yield
-    for family, kind, _ in MORE:
-        del components._registry[family][kind]
+    with registered(*MORE):
+        yield
 
 
 def rounds_of(out: Path, **settings: Any) -> pd.DataFrame:

@@ -90,7 +90,7 @@ def plain_arrays(state: Any, needed: str) -> dict[str, np.ndarray]:
     return arrays
 
 
-def check_whole(found: Any, what: str) -> None:
+def check_sparse(found: Any, what: str) -> None:
     """Raise InputError where a sparse array in rows or columns does not hold together: scipy reads at the indices that
     it is told."""
     if isinstance(found, sparse.csr_array | sparse.csr_matrix | sparse.csc_array | sparse.csc_matrix):

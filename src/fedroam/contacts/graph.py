@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from fedroam.checks.answers import check_whole, checked_number, found_as, same_again
+from fedroam.checks.answers import check_sparse, checked_number, found_as, same_again
 from fedroam.components import answer_of, ours
 from fedroam.contacts.ragged import in_rows, lengths, stable_order
 from fedroam.errors import InputError
@@ -50,14 +50,14 @@ def met(rule: Contacts, round: int, paths: Paths) -> sparse.csr_array:
     What a rule that does not come with fedroam gives is held against that, and may be any array, dense or sparse:
     raises InputError where it is something else.
     """
+    asked = in_round(rule, round)
     if ours(rule):
-        return in_round(rule, round).meet(paths)
-    found = in_round(rule, round).meet(paths.only_to_read())
+        return asked.meet(paths)
+    found = asked.meet(paths.only_to_read())
     with answer_of("contacts", rule, round):
         graph = _checked(found, paths)
         if round <= 1:
-            again = _checked(in_round(rule, round).meet(paths), paths)
-            same_again(_rows_of(graph), _rows_of(again))
+            same_again(_rows_of(graph), _rows_of(_checked(asked.meet(paths), paths)))
         return graph
 
 
@@ -83,7 +83,7 @@ def _checked(found: Any, paths: Paths) -> sparse.csr_array:
     if not is_array or found.shape != shape or found.dtype.kind not in "biuf":
         what = f"an array {list(found.shape)}, {found.dtype}" if is_array else found_as(found)
         raise InputError(f"meet gave {what}, allowed is a csr_array {list(shape)} of truth values")
-    check_whole(found, "meet")
+    check_sparse(found, "meet")
     given = sparse.csr_array(found)
     if not (given.data >= 0).all():
         raise InputError("meet gave numbers below 0, or NaN; allowed are truth values")

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from fedroam.checks.answers import only_to_read
 from fedroam.data.preprocessing import Preprocessing
 from fedroam.errors import InputError
 
@@ -71,16 +72,10 @@ class Dataset:
 
     def only_to_read(self) -> Dataset:
         """The same samples in arrays into which nobody can write: all runs of a process share them."""
-
-        def shown(array: np.ndarray) -> np.ndarray:
-            view = array.view()
-            view.flags.writeable = False
-            return view
-
         found = copy(self)  # what was found of the samples goes with them
-        for name in SAMPLES:
-            object.__setattr__(found, name, shown(getattr(self, name)))
-        object.__setattr__(found, "columns", {name: shown(column) for name, column in self.columns.items()})
+        samples = only_to_read({name: getattr(self, name) for name in SAMPLES})
+        for name, shown in (*samples.items(), ("columns", only_to_read(self.columns))):
+            object.__setattr__(found, name, shown)
         return found
 
     def sums(self) -> tuple[int, ...]:

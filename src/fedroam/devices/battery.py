@@ -15,6 +15,7 @@ from fedroam.checks.answers import (
     checked_number,
     checked_numbers,
     found_as,
+    kept_state,
     only_to_read,
     plain_arrays,
     same_again,
@@ -110,7 +111,7 @@ def battery_at_start(battery: Battery, seed: int, clients: int) -> dict[str, np.
     found = battery.start(seed, clients)
     if ours(battery):
         return found
-    held = _held(battery, found, clients, 0)
+    held = _held(battery, found, clients, 0, None)
     with answer_of("battery", battery, 0):
         same_again(held, plain_arrays(battery.start(seed, clients), "charge"))
     return held
@@ -123,7 +124,7 @@ def battery_after(
     which it cannot write."""
     if ours(battery):
         return battery.step(state, use)
-    found = _held(battery, battery.step(only_to_read(state), deepcopy(use)), len(use.there), round)
+    found = _held(battery, battery.step(only_to_read(state), deepcopy(use)), len(use.there), round, state)
     with answer_of("battery", battery, round):
         if found.keys() != state.keys():
             raise InputError(
@@ -189,8 +190,10 @@ def charging_ways(battery: Battery) -> tuple[float | None, np.ndarray]:
         return radius, found.astype(np.float64)
 
 
-def _held(battery: Battery, found: Any, clients: int, round: int) -> dict[str, np.ndarray]:
-    """The state that a battery of one's own gave, as it is to be."""
+def _held(
+    battery: Battery, found: Any, clients: int, round: int, before: Mapping[str, np.ndarray] | None
+) -> dict[str, np.ndarray]:
+    """The state that a battery of one's own gave, as it is to be; before: that before the round, if there was one."""
     with answer_of("battery", battery, round):
         arrays = plain_arrays(found, "charge")
         if not arrays:
@@ -212,7 +215,7 @@ def _held(battery: Battery, found: Any, clients: int, round: int) -> dict[str, n
             raise InputError("gone of its state holds others than truth values, or 0 and 1")
         if died.dtype.kind != "f" or (died < 0).any() or np.isinf(died).any():
             raise InputError("died of its state holds others than seconds from 0 on, or NaN (not yet)")
-        return arrays | {"gone": gone.astype(bool), "died": died.astype(np.float64)}
+        return kept_state(arrays, before, gone=bool, died=np.float64)
 
 
 @register("battery", "none")

@@ -82,8 +82,7 @@ class Facts:
         found = self.copied()
         arrays = [found.samples, found.speed]
         if found.around is not None and "paths" in self.declared:
-            paths = found.around.paths
-            arrays += [paths.first, paths.time, paths.point, paths.present]
+            found.around.paths.only_to_read()
         if found.around is not None and "class_counts" in self.declared:
             arrays.append(found.around.class_counts)
         if found.around is not None and "contact_durations" in self.declared:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from fedroam.checks.answers import check_whole, same_again
+from fedroam.checks.answers import check_sparse, same_again
 from fedroam.components import Part, answer_of, ours, register
 from fedroam.contacts.ragged import in_rows, lengths
 from fedroam.errors import InputError
@@ -63,7 +63,7 @@ def _checked(found: Any, graph: sparse.csr_array) -> sparse.csr_array:
         raise InputError(f"weights gave {what}, allowed is a csr_array {list(graph.shape)}")
     if found.dtype.kind not in "biuf":
         raise InputError(f"its weights are {found.dtype}, allowed are float64")
-    check_whole(found, "weights")
+    check_sparse(found, "weights")
     weights = sparse.csr_array(found).astype(np.float64)
     weights.sum_duplicates()
     rows, columns = entries(weights)
